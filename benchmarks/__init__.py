@@ -38,8 +38,7 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     returns. Commands are timed from outside, with 0.1 s between samples.
 ``effect``
     A program (``programs/timed.py``) takes the time of its own work, plain and measured in turn: as a command, and by
-    its pid (``programs/attached.py``), where the kernel's task clocks are attached to it. The interval is Student's,
-    of the mean of the paired differences.
+    its pid (``programs/attached.py``). The interval is Student's, of the mean of the paired differences.
 ``scale``
     The same as cost, for ours and gpu-tracker 5.0.1, with one round; and the memory of our sampler over 100,000
     samples.
@@ -109,7 +108,9 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     of memory is the kernel's mark of that process. A *rank* is gpu-tracker around ``true``, with ``--job`` and with a
     report as JSON in turn; ``programs/all_cpu.py`` counts the CPU time of all that it starts, the sampler included.
 ``truth``
-    What the peers say, divided by what is true.
+    What the peers say, divided by what is true. *Hard programs* (``programs/hard.py``) are measured without root too:
+    by ``setpriv``, if there is one, and if an ordinary user can read the interpreter. Their RAM is counted once, in a
+    run without a tool in which they hold still at their largest. ``--rows=^hard`` selects them.
 ``children``
     ``short_children.c`` has children that live as long as the row says, and touch new pages at a steady pace until
     their end: 0.5 GB a second and 150 MB at most where there is one, 0.1 GB a second and 50 MB each where there are
@@ -128,10 +129,6 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     before; with --quick it is 10 s, in which the closer look at a command that has just begun has a part. The sampler
     is found by the word that is in its command line. By the library it is measured at 1 s only. All rows take more than
     two hours, one round of one interval (``--rounds=1 --rows='st=1$'``) 25 minutes.
-``taskstats``
-    As root. ``GPU_TRACKER_TASKSTATS`` is ``on`` and ``off`` in turn, around ``make -j8`` and ``ended_children.c``,
-    whose children use a millisecond each. By the library, at 1 s. What the sampler uses more with the reports, in the
-    same round, is divided by the number of processes that were reported.
 ``before``
     ``cost``, of this checkout and of the revision that --against names, whose files ``git archive`` puts into
     ``.benchmarks/before``; and one process beside 1,000 others that sleep and a program that forks 15 times a second.

@@ -4,8 +4,7 @@ Usage:
     benchmarks [options] [<part>...]
 
 Parts: cost, latency, effect, scale, gpu, drm, inventory, atopgpud, idle, fleet, cuda, recording, jobs, truth, children,
-children-cost, taskstats; all of them where none is named. Of those that are not named the raw figures of the last run
-are kept.
+children-cost; all of them where none is named. Of those that are not named the raw figures of the last run are kept.
 One more part, before, is measured where --against names the revision.
 It is run as python -m benchmarks, in the checkout.
 
@@ -14,8 +13,8 @@ Options:
     --quick         Fewer workloads, rounds and seconds.
     --rows=PATTERN  Only rows in whose names this regular expression is found; of the others the
                     raw figures of the last run are kept.
-    --against=NAME  Compare this checkout with that revision of it, a commit, tag or branch;
-                    where no part is named, in the part before only.
+    --against=NAME  Compare this checkout with that revision of it, a commit, tag or branch, in the
+                    parts before and truth; in the part before only if none of them is named.
     --rounds=N      So many rounds instead of those that each part has.
     --peers=NAMES   Only these peers, separated by commas; gpu-tracker is always one of them.
     --here          Measure gpu-tracker as it is installed for this interpreter. Without it,
@@ -49,9 +48,9 @@ from benchmarks import (
     cuda,
     drm,
     effect,
-    ended,
     fleet,
     gpu,
+    hard,
     idle,
     inventory,
     jobs,
@@ -84,6 +83,7 @@ def _truth(session: Session) -> None:
     session.results.truth += truth.run(
         session.peers, session.environments, session.rounds(_TRUTH_ROUNDS), progress, workloads
     )
+    hard.measure(session)
 
 
 _PARTS: dict[str, Callable[[Session], None]] = {
@@ -103,7 +103,6 @@ _PARTS: dict[str, Callable[[Session], None]] = {
     'truth': _truth,
     children.PART: children.measure,
     children_cost.PART: children_cost.measure,
-    ended.PART: ended.measure,
     before.PART: before.measure,
 }
 _USUAL = [part for part in _PARTS if part != before.PART]
@@ -168,7 +167,7 @@ def _parts(named: list[str], revision: str | None) -> list[str]:
     if unknown := set(named) - set(_PARTS):
         sys.exit(f'No such part: {", ".join(sorted(unknown))}. There are: {", ".join(_PARTS)}.')
     if revision is not None:
-        return [*(name for name in named if name != before.PART), before.PART]
+        return named if {before.PART, hard.PART} & set(named) else [*named, before.PART]
     if before.PART in named:
         sys.exit(f'The part {before.PART} needs --against=REVISION.')
     return named or _USUAL
@@ -220,10 +219,10 @@ def _measured_in(part: str) -> Sequence[Tool]:
         cuda.PART: (OURS, BPFTRACE, BCC),
         recording.PART: recording.PEERS_MEASURED,
         jobs.PART: (OURS,),
-        ended.PART: (OURS,),
         children.PART: children.PEERS,
         children_cost.PART: (OURS,),
         before.PART: (OURS, BEFORE),
+        hard.PART: (*PEERS, BEFORE),
     }
     return others.get(part, PEERS)
 

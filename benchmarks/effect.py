@@ -1,7 +1,7 @@
 """What being measured does to a program: it takes its own time, with and without a tracker around it.
 
-Around a command a tracker changes nothing in it. A process that is tracked by its pid gets the kernel's task clocks,
-which cost something at each switch between threads and at each fork.
+A tracker changes nothing in the program that it measures, neither around a command nor by a pid. But both share the
+cores and the caches of the machine.
 """
 
 from __future__ import annotations

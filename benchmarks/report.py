@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks import cost, effect, floor, gpu, latency, scale, truth
+from benchmarks import cost, effect, floor, gpu, hard, latency, scale, truth
 from benchmarks.arithmetic import mean_interval, median_of, ratio_of
 from benchmarks.atopgpud_tables import atopgpud_tables
 from benchmarks.before import before_table
 from benchmarks.children_tables import children_tables
 from benchmarks.cuda_tables import cuda_tables
 from benchmarks.drm import drm_table
-from benchmarks.ended import ended_table
 from benchmarks.fleet_tables import fleet_tables
 from benchmarks.idle_tables import idle_tables
 from benchmarks.inventory_tables import inventory_tables
@@ -52,8 +51,7 @@ def tables_of(results: Results) -> list[Table]:
     tables += [*_scale_tables(results), _gpu_table(results), drm_table(results), *inventory_tables(results)]
     tables += [*atopgpud_tables(results), *idle_tables(results), *fleet_tables(results), *cuda_tables(results)]
     tables += [*recording_tables(results), *jobs_tables(results)]
-    tables += [truth.table(results.truth), *children_tables(results)]
-    tables += [ended_table(results), before_table(results)]
+    tables += [truth.table(results.truth), hard.table(results), *children_tables(results), before_table(results)]
     return [table for table in tables if table is not None and table.rows]
 
 

@@ -16,7 +16,7 @@ class Figure:
     """One value in base units (seconds, bytes, shares of 1).
 
     :ivar part: The part of the benchmark: ``cost``, ``latency``, ``scale``, ``effect``, ``gpu``, ``drm``,
-        ``inventory``, ``atopgpud``, ``idle``, ``fleet``, ``cuda``, ``children``, ``children-cost``, ``taskstats`` or
+        ``inventory``, ``atopgpud``, ``idle``, ``fleet``, ``cuda``, ``truth``, ``children``, ``children-cost`` or
         ``before``.
     :ivar row: The workload.
     :ivar peer: The peer's name, or in ``inventory`` the command, or the floor.
@@ -49,7 +49,7 @@ class Results:
     :ivar machine: What they were measured on: one text a property.
     :ivar conditions: Of each part, when and how it was measured.
     :ivar versions: The version of each peer.
-    :ivar truth: What the part ``truth`` has returned.
+    :ivar truth: What the part ``truth`` has returned, without hard programs.
     """
 
     machine: dict[str, str] = field(default_factory=dict)

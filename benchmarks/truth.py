@@ -49,7 +49,7 @@ _ATTACHED = 2.0
 """Seconds that a tool is attached."""
 _LONGEST = 60.0
 """Seconds that a run may take."""
-_ON_DISK = '/var/tmp'  # noqa: S108 - by the standard on a disk, where /tmp may be in memory
+ON_DISK = '/var/tmp'  # noqa: S108 - by the standard on a disk, where /tmp may be in memory
 _UNPRIVILEGED = 'nobody'
 _OTHER = 'daemon'
 _PRESENT = 1 << 63
@@ -213,7 +213,7 @@ def _round(
 
     :param phase: The part of a sampling interval by which something is to be late.
     """
-    with tempfile.TemporaryDirectory(prefix='truth-', dir=_ON_DISK) as name:
+    with tempfile.TemporaryDirectory(prefix='truth-', dir=ON_DISK) as name:
         folder = Path(name)
         words = [base_python(), str(_PROGRAM), name, *workload.words]
         if workload is ARRAYS:
@@ -224,7 +224,7 @@ def _round(
             words.append(f'{1 + phase * workload.interval:.2f}')
         planned = Run(words, workload.interval, folder)
         command = peer.command(environment, planned)
-        with _Stage(folder) as stage, started(command, folder, environment.variables(), _mark()) as process:
+        with Stage(folder) as stage, started(command, folder, environment.variables(), _mark()) as process:
             truth = stage.follow(process, _frames_and_clocks)
         return _said(peer, planned), truth
 
@@ -250,7 +250,7 @@ def _unprivileged_round(
             raise FailedError('this system starts no set-user-ID programs here')
         return _frames_and_clocks(pids, told)
 
-    with _Stage(folder) as stage:
+    with Stage(folder) as stage:
         (folder / 'output').touch()
         for path in (folder, *folder.iterdir()):
             os.chown(path, user.pw_uid, user.pw_gid)
@@ -280,7 +280,7 @@ def _attached_round(
     words += [str(peer.module), f'{planned.interval:g}'] if library else ['', '0']
 
     with (
-        _Stage(planned.folder) as stage,
+        Stage(planned.folder) as stage,
         started(words, planned.folder, environment.variables(), _mark()) as program,
         contextlib.ExitStack() as tools,
     ):
@@ -326,7 +326,7 @@ _ATTACHING: Mapping[str, Callable[[Environment, Run, int], list[str]]] = {
 """By its module, how a peer measures a process that runs already, with the same files as else."""
 
 
-class _Stage:
+class Stage:
     """The named pipes between a program and those who look at it."""
 
     def __init__(self, folder: Path) -> None:
@@ -335,12 +335,14 @@ class _Stage:
             os.mkfifo(folder / name)
 
     def __enter__(self) -> Self:
+        """Open the pipes."""
         # Open for both ways: so neither opening waits, and nothing ends when a program does.
         self._told = os.open(self._folder / 'told', os.O_RDWR | os.O_CLOEXEC)
         self._go = os.open(self._folder / 'go', os.O_RDWR | os.O_CLOEXEC)
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Close the pipes."""
         os.close(self._told)
         os.close(self._go)
 

@@ -19,6 +19,7 @@ _RESULT = 'result.json'
 _UNITS = ['--ru=bytes', '--gru=bytes', '--tu=seconds']
 _SAMPLING = re.compile(r'Sampling: ([\d,]+) samples?.* mean interval ([\d.]+|unknown)(?: s)?, ([\d.]+) CPU')
 _LINES_ABOVE_THE_SAMPLES = 2
+_PATHS = {'peak': 'max_ram.combined.total_rss', 'cpu': 'cpu_utilization.combined.mean_sum_percent'}
 _IMPORTING = 'from gpu_tracker import Tracker'
 
 
@@ -51,6 +52,7 @@ class ThisCheckout(Peer):
             sampler_seconds=None if record is None else float(record[3]),
             samples=samples,
             seconds_sampled=None if period is None or samples is None else period * (samples - 1),
+            lower_bounds=frozenset(name for name, path in _PATHS.items() if path in usage.get('lower_bounds', ())),
         )
 
 

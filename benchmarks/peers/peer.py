@@ -40,6 +40,7 @@ class Report:
     :ivar sampler_seconds: The CPU time that the sampler itself has used.
     :ivar samples: The number of samples that it took.
     :ivar seconds_sampled: From the first sample to the last one.
+    :ivar lower_bounds: Of ``peak`` and ``cpu``, those that the peer itself reports as lower bounds.
     """
 
     peak_bytes: float | None = None
@@ -48,6 +49,7 @@ class Report:
     sampler_seconds: float | None = None
     samples: int | None = None
     seconds_sampled: float | None = None
+    lower_bounds: frozenset[str] = frozenset()
 
     @property
     def period(self) -> float | None:

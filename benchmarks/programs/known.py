@@ -39,26 +39,26 @@ _SHARED = 300 * MEGABYTE
 _DAEMON = 200 * MEGABYTE
 _DAEMON_SECONDS = 0.5
 _FOREIGN = 200 * MEGABYTE
-_PATIENCE = 60  # seconds after which a process ends that nobody lets go on
+PATIENCE = 60  # seconds after which a process ends that nobody lets go on
 
-_stage = sys.argv[1]
+STAGE = sys.argv[1]
 
 
 def children() -> None:
     """Wait for 200 children, one after the other, of 20 ms of CPU time each."""
     for _ in range(_CHILDREN):
-        os.waitpid(_forked(lambda: _burn(_CHILD_SECONDS)), 0)
-    own = _cpu_seconds(resource.RUSAGE_SELF)
-    _tell(cpu=own + _cpu_seconds(resource.RUSAGE_CHILDREN))
+        os.waitpid(forked(lambda: burn(_CHILD_SECONDS)), 0)
+    own = cpu_seconds(resource.RUSAGE_SELF)
+    tell(cpu=own + cpu_seconds(resource.RUSAGE_CHILDREN))
 
 
 def spike(delay: str) -> None:
     """Have 500 MB for a tenth of a second, ``delay`` seconds after the start."""
     time.sleep(float(delay))
-    with _filled(_SPIKE):
+    with filled(_SPIKE):
         time.sleep(_SPIKE_SECONDS)
     time.sleep(1)
-    _tell(peak=_status('VmHWM'))
+    tell(peak=status('VmHWM'))
 
 
 def arrays(library: str, interval: str) -> None:
@@ -74,11 +74,11 @@ def arrays(library: str, interval: str) -> None:
         for _ in range(_ARRAYS):
             kept += [_filled_array(), mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)]
     if not library:
-        _hold([])
+        hold([])
         return
     report = _measure_with_memory_profiler if library == 'memory_profiler' else _measure_with_gpu_tracker
     said, true = report(float(interval))
-    _tell(said=said, peak=true)
+    tell(said=said, peak=true)
 
 
 def _filled_array() -> bytearray:
@@ -91,7 +91,7 @@ def _measure_with_gpu_tracker(interval: float) -> tuple[float, int]:
 
     with gpu_tracker.Tracker(sleep_time=interval, ram_unit='bytes', disable_logs=True) as tracker:
         time.sleep(_MEASURED_SECONDS)
-        true = _status('VmRSS')
+        true = status('VmRSS')
     return float(tracker.resource_usage.max_ram.main.total_rss or 0), true
 
 
@@ -99,24 +99,24 @@ def _measure_with_memory_profiler(interval: float) -> tuple[float, int]:
     import memory_profiler  # type: ignore[import-not-found]  # noqa: PLC0415 - of the environment that this is run in
 
     mebibytes = memory_profiler.memory_usage(-1, interval=interval, timeout=_MEASURED_SECONDS, max_usage=True)
-    return float(mebibytes) * 2**20, _status('VmRSS')
+    return float(mebibytes) * 2**20, status('VmRSS')
 
 
 def fork_tree() -> None:
     """Have 4 forked children with what they inherit, of which each rewrites a part, and memory of their own."""
-    with _filled(_INHERITED) as inherited, _gate() as wait:
+    with filled(_INHERITED) as inherited, gate() as wait:
         ready, tell_ready = os.pipe()
 
         def work() -> None:
-            _fill(inherited, _REWRITTEN)
-            with _filled(_OWN):
+            fill(inherited, _REWRITTEN)
+            with filled(_OWN):
                 os.write(tell_ready, b'\n')
                 wait()
 
-        pids = [_forked(work) for _ in range(_FORKS)]
+        pids = [forked(work) for _ in range(_FORKS)]
         for _ in pids:
             os.read(ready, 1)
-        _hold([os.getpid(), *pids])
+        hold([os.getpid(), *pids])
     for pid in pids:
         os.waitpid(pid, 0)
 
@@ -132,7 +132,7 @@ def shared_memory(kind: str) -> None:
             os.write(descriptor, block)
         mappers = [
             subprocess.Popen(
-                [sys.executable, __file__, _stage, 'mapper', path or str(descriptor)],
+                [sys.executable, __file__, STAGE, 'mapper', path or str(descriptor)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=() if path else (descriptor,),
@@ -142,14 +142,14 @@ def shared_memory(kind: str) -> None:
         for mapper in mappers:
             assert mapper.stdout is not None  # noqa: S101 - for the type checker
             mapper.stdout.readline()
-        _hold([os.getpid(), *(mapper.pid for mapper in mappers)])
+        hold([os.getpid(), *(mapper.pid for mapper in mappers)])
         for mapper in mappers:
             mapper.communicate()
 
 
 def mapper(path: str) -> None:
     """Map a file, read all of it, say so, and stay until the end of the input."""
-    signal.alarm(_PATIENCE)
+    signal.alarm(PATIENCE)
     descriptor = int(path) if path.isdecimal() else os.open(path, os.O_RDWR)
     with mmap.mmap(descriptor, 0) as memory:
         sum(memory[:: mmap.PAGESIZE])
@@ -160,24 +160,24 @@ def mapper(path: str) -> None:
 def daemon() -> None:
     """Make a daemon in the classical way, with two forks and a session of its own, that has memory and uses CPU."""
     born, tell_born = os.pipe()
-    with _gate() as wait:
+    with gate() as wait:
 
         def become_daemon() -> None:
             os.setsid()
-            _forked(work)
+            forked(work)
 
         def work() -> None:
             null = os.open(os.devnull, os.O_RDWR)
             for descriptor in range(3):
                 os.dup2(null, descriptor)
-            with _filled(_DAEMON):
-                _burn(_DAEMON_SECONDS)
+            with filled(_DAEMON):
+                burn(_DAEMON_SECONDS)
                 os.write(tell_born, f'{os.getpid()}\n'.encode())
                 wait()
 
-        os.waitpid(_forked(become_daemon), 0)
+        os.waitpid(forked(become_daemon), 0)
         pid = int(os.read(born, 20))
-        _hold([os.getpid(), pid], waited_for=_cpu_seconds(resource.RUSAGE_CHILDREN))
+        hold([os.getpid(), pid], waited_for=cpu_seconds(resource.RUSAGE_CHILDREN))
         os._exit(0)  # the daemon sees that its gate opens, and ends as well
 
 
@@ -188,28 +188,29 @@ def other_user(program: str) -> None:
         [program, 'if=/dev/zero', f'bs={_FOREIGN}', 'count=1', 'status=none'], stdout=input_
     ) as process:
         os.close(input_)
-        select.select([output], [], [], _PATIENCE)  # it writes when it has read all
-        _hold([os.getpid(), process.pid])
+        select.select([output], [], [], PATIENCE)  # it writes when it has read all
+        hold([os.getpid(), process.pid])
         os.close(output)
 
 
-def _tell(**truth: object) -> None:
-    with open(f'{_stage}/told', 'w', encoding='ascii') as pipe:
+def tell(**truth: object) -> None:
+    """Write what is true."""
+    with open(f'{STAGE}/told', 'w', encoding='ascii') as pipe:
         pipe.write(json.dumps(truth) + '\n')
 
 
-def _hold(pids: Iterable[int], **truth: object) -> None:
+def hold(pids: Iterable[int], **truth: object) -> None:
     """Name processes, and wait until somebody has looked at them."""
-    _tell(hold=list(pids) or [os.getpid()], **truth)
-    with open(f'{_stage}/go', encoding='ascii') as pipe:
+    tell(hold=list(pids) or [os.getpid()], **truth)
+    with open(f'{STAGE}/go', encoding='ascii') as pipe:
         pipe.readline()
 
 
-def _forked(work: Callable[[], object]) -> int:
+def forked(work: Callable[[], object]) -> int:
     """Fork a process that does ``work`` and ends; return its pid."""
     pid = os.fork()
     if pid == 0:
-        signal.alarm(_PATIENCE)
+        signal.alarm(PATIENCE)
         _work_and_end(work)
     return pid
 
@@ -222,33 +223,34 @@ def _work_and_end(work: Callable[[], object]) -> NoReturn:
 
 
 @contextlib.contextmanager
-def _gate() -> Iterator[Callable[[], None]]:
+def gate() -> Iterator[Callable[[], None]]:
     """Give what forked processes call to wait until the block ends, or the process that is in it."""
-    hold, go = os.pipe()
+    closed, go = os.pipe()
 
     def wait() -> None:
         os.close(go)
-        os.read(hold, 1)
+        os.read(closed, 1)
 
     yield wait
     os.close(go)
 
 
-def _burn(seconds: float) -> None:
+def burn(seconds: float) -> None:
     """Use CPU time until this process has used so much."""
     while time.process_time() < seconds:
         pass
 
 
 @contextlib.contextmanager
-def _filled(size: int) -> Iterator[mmap.mmap]:
+def filled(size: int) -> Iterator[mmap.mmap]:
     """Have private memory in which every page is written to."""
     with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-        _fill(memory, size)
+        fill(memory, size)
         yield memory
 
 
-def _fill(memory: mmap.mmap, size: int) -> None:
+def fill(memory: mmap.mmap, size: int) -> None:
+    """Write to every page of the first ``size`` bytes."""
     memory[: size : mmap.PAGESIZE] = bytes(len(range(0, size, mmap.PAGESIZE)))
 
 
@@ -258,7 +260,7 @@ def _memory_file(kind: str) -> Iterator[tuple[int, str | None]]:
     if kind == 'memfd':
         descriptor, path = os.memfd_create('truth'), None
     else:
-        path = f'/dev/shm/gpu-tracker-truth-{os.getpid()}' if kind == 'shm' else f'{_stage}/mapped'  # noqa: S108 - POSIX shm
+        path = f'/dev/shm/gpu-tracker-truth-{os.getpid()}' if kind == 'shm' else f'{STAGE}/mapped'  # noqa: S108 - POSIX shm
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         yield descriptor, path
@@ -268,12 +270,13 @@ def _memory_file(kind: str) -> Iterator[tuple[int, str | None]]:
             os.unlink(path)
 
 
-def _cpu_seconds(who: int) -> float:
+def cpu_seconds(who: int) -> float:
+    """Return the CPU time that getrusage(2) reports."""
     usage = resource.getrusage(who)
     return usage.ru_utime + usage.ru_stime
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
     """Return a field of this process' status in bytes."""
     with open('/proc/self/status', encoding='ascii', errors='replace') as lines:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f'{field}:'))
@@ -291,5 +294,5 @@ _PROGRAMS: dict[str, Callable[..., None]] = {
 }
 
 if __name__ == '__main__':
-    signal.alarm(_PATIENCE)
+    signal.alarm(PATIENCE)
     _PROGRAMS[sys.argv[2]](*sys.argv[3:])
