@@ -192,8 +192,9 @@ def test_recursion_has_the_times_of_each_level(tmp_path: Path):
 
     calls = read_blocks(str(path))['b'].calls
     assert len(calls) == 3
+    slewed = 0.001  # the wall clock may be slewed while a block runs, whose length is of another clock
     for outer, inner in pairwise(calls):
-        assert outer.start <= inner.start <= inner.stop <= outer.stop
+        assert outer.start <= inner.start <= inner.stop <= outer.stop + slewed
 
 
 _BIG_AND_SMALL = """

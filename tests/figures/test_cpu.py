@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.truth import tracked
+from support.truth import command, tracked
+from support.truth.figures import wrong_cpu
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +36,58 @@ def test_a_hundred_short_children_count_whatever_the_interval() -> None:
     )
     assert run['truth'] >= 2
     assert run['found'] == pytest.approx([run['truth']] * 2, rel=0.02)
+
+
+CHILDREN = """
+import os, signal, sys, time
+how, number = sys.argv[1], int(sys.argv[2])
+if how == 'ignored':
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+told, tell = os.pipe()
+for _ in range(number):
+    if os.fork() == 0:
+        if how == 'double-forked' and os.fork():
+            os._exit(0)
+        while time.process_time() < 0.02:
+            pass
+        os.write(tell, f'{time.process_time()}\\n'.encode())
+        os._exit(0)
+    if how != 'ignored':
+        os.wait()
+os.close(tell)
+with open(told) as lines:  # until all have ended
+    print(sum(map(float, lines)))
+"""
+"""Prints what its children of 20 ms say that they have used."""
+
+
+@pytest.mark.parametrize('interval', [0.1, 10])
+@pytest.mark.parametrize('how', ['waited for', 'ignored', 'double-forked'])
+def test_short_children_of_a_command_count_or_the_figure_is_marked(how: str, interval: float) -> None:
+    run = command(f'--st={interval}', '--', sys.executable, '-S', '-c', CHILDREN, how, 30)
+    truth = float(run['stdout'])
+    assert truth >= 0.6
+    # Each start and end of a process takes some time that it does not know itself.
+    more = 0.2 + 0.01 * 30
+    assert wrong_cpu(run, {'descendants': truth}, {'descendants': truth + more}) == []
+
+
+@pytest.mark.parametrize('how', ['waited for', 'ignored', 'double-forked'])
+def test_short_children_of_a_program_that_a_block_runs_count_or_the_figure_is_marked(how: str) -> None:
+    run = tracked(
+        f"""
+        with {TRACKER} as tracker:
+            words = [sys.executable, '-S', '-c', *sys.argv[2:]]
+            truth = float(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+        report(tracker, truth=truth)
+        """,
+        0.1,
+        CHILDREN,
+        how,
+        30,
+    )
+    more = 0.2 + 0.01 * 30
+    assert wrong_cpu(run, {'descendants': run['truth']}, {'descendants': run['truth'] + more}) == []
 
 
 def test_main_with_threads_is_its_own_process_time_and_never_more_than_all_cores() -> None:

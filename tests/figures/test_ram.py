@@ -124,9 +124,7 @@ def test_a_mapping_that_unrelated_processes_share_counts_once(kind: str, tmp_pat
                 file.truncate(size)
         with open(path, 'r+b') as file:
             memory = mmap.mmap(file.fileno(), size)
-            twice = mmap.mmap(file.fileno(), size)
-        for block_of_main in (memory, twice):
-            block_of_main[::mmap.PAGESIZE] = bytes(size // mmap.PAGESIZE)
+        memory[::mmap.PAGESIZE] = bytes(size // mmap.PAGESIZE)
         words = [sys.executable, '-m', 'support.truth.mapper', path]
         wait, let_go = gate()
         forked = child(wait)
@@ -153,6 +151,29 @@ def test_a_mapping_that_unrelated_processes_share_counts_once(kind: str, tmp_pat
     assert run['size'] < run['ram']['combined']['total_rss'] < 1.6 * run['size']
     assert run['ram']['combined']['total_rss'] == pytest.approx(run['truth'], rel=0.02)
     assert run['size'] < run['ram']['descendants']['total_rss'] < 1.6 * run['size']
+
+
+def test_a_process_that_has_mapped_a_file_twice_has_it_twice_as_for_the_kernel(tmp_path: object) -> None:
+    run = tracked(
+        f"""
+        size = 100 * mmap.PAGESIZE * 250
+        handle = os.memfd_create('block')
+        os.truncate(handle, size)
+        blocks = [mmap.mmap(handle, size) for _ in range(2)]
+        for block in blocks:
+            write(block)
+        wait, let_go = gate()
+        pid = child(lambda: (blocks.clear(), wait()))
+        with {TRACKER} as tracker:
+            truth = status(os.getpid(), 'VmRSS')
+            wait_for_split(tracker)
+        let_go()
+        report(tracker, size=size, truth=truth)
+        """,
+        0.1,
+    )
+    assert run['ram']['main']['total_rss'] == pytest.approx(run['truth'], rel=0.02)
+    assert 2 * run['size'] < run['ram']['combined']['total_rss'] < 2.3 * run['size']  # and no third time
 
 
 def test_disjoint_parts_of_one_file_add_up(tmp_path: object) -> None:

@@ -89,6 +89,7 @@ def test_a_simple_program_has_the_figures_that_it_was_written_for(found: Run) ->
 @pytest.mark.parametrize('group', ['main', 'descendants', 'combined'])
 def test_a_size_that_is_8_percent_off_is_noticed(found: Run, group: str, factor: float) -> None:
     wrong = copy.copy(found)
+    wrong.marked = frozenset()
     wrong.ram = found.ram | {group: found.ram[group] | {'total_rss': found.ram[group]['total_rss'] * factor}}
     assert any(told.startswith(f'{group} RAM:') for told in violations(wrong))
 
@@ -97,8 +98,18 @@ def test_a_size_that_is_8_percent_off_is_noticed(found: Run, group: str, factor:
 @pytest.mark.parametrize('group', ['main', 'descendants', 'combined'])
 def test_a_time_that_is_8_percent_off_is_noticed(found: Run, group: str, factor: float) -> None:
     wrong = copy.copy(found)
+    wrong.marked = frozenset()
     wrong.cpu = found.cpu | {group: found.cpu[group] * factor}
     assert any(told.startswith(f'{group} CPU:') for told in violations(wrong))
+
+
+@pytest.mark.parametrize('factor', [0.92, 1.08])
+def test_a_mark_excuses_what_is_too_low_and_not_what_is_too_high(found: Run, factor: float) -> None:
+    wrong = copy.copy(found)
+    wrong.marked = frozenset({'max_ram.combined.total_rss'})
+    combined = found.ram['combined']
+    wrong.ram = found.ram | {'combined': combined | {'total_rss': combined['total_rss'] * factor}}
+    assert any(told.startswith('combined RAM:') for told in violations(wrong)) == (factor > 1)
 
 
 def test_a_process_of_another_program_is_noticed(found: Run) -> None:

@@ -17,10 +17,10 @@ import pytest
 import gpu_tracker as gput
 from gpu_tracker import tracked_command
 from gpu_tracker.command_launcher import CommandLauncher
-from gpu_tracker.processes.stat import INEXACT
 from support.cli_program import Terminal, number_in, state_of, text_of
 from support.deadlines import UNTIL, until
 from support.tracked_program import BURN, PACKAGE_PARENT, Samplers, answer, environment, start
+from support.truth.figures import COUNTERS
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
@@ -53,12 +53,6 @@ def samplers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Samplers]:
     assert found.none_left()
 
 
-@pytest.fixture
-def _without_exit_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the figures of an ordinary user, to whom the kernel reports no ended processes."""
-    monkeypatch.setenv('GPU_TRACKER_TASKSTATS', 'off')
-
-
 def test_it_returns_the_exit_code_and_the_usage(capfd: pytest.CaptureFixture[str], samplers: Samplers) -> None:
     code, usage = gput.run(['sh', '-c', 'echo out; echo err >&2; exit 3'])
     assert code == 3
@@ -69,7 +63,6 @@ def test_it_returns_the_exit_code_and_the_usage(capfd: pytest.CaptureFixture[str
 
 
 @pytest.mark.figures
-@pytest.mark.usefixtures('_without_exit_records')
 def test_cpu_time_is_what_the_kernel_reports_of_the_command_and_its_children(tmp_path: Path) -> None:
     program = f"""{BURN}
 import os, resource, sys
@@ -91,7 +84,6 @@ print(*(each.ru_utime + each.ru_stime for each in used))
 
 
 @pytest.mark.figures
-@pytest.mark.usefixtures('_without_exit_records')
 def test_orphans_that_nobody_has_seen_are_counted(tmp_path: Path) -> None:
     program = f"""{BURN}
 import os, sys, time
@@ -113,7 +105,6 @@ time.sleep(0.05)
     assert truth <= seconds_of(usage, 'descendants') <= truth + 0.1
 
 
-@pytest.mark.usefixtures('_without_exit_records')
 def test_a_large_program_hides_no_peak_of_a_small_command(tmp_path: Path) -> None:
     mark = "next(int(line.split()[1]) * 1024 for line in open('/proc/self/status') if line.startswith('VmHWM'))"
     child = f'x = bytearray({60_000_000}); print({mark})'
@@ -129,7 +120,7 @@ print(json.dumps(found + [usage.max_ram.main.total_rss, usage.max_ram.descendant
     command = ['sh', '-c', '"$@"; exit 0', 'sh', *python(child)]
     truth, main, descendants = answer(program, tmp_path / 'truth', *command)
     assert main < 10_000_000
-    assert truth - INEXACT <= descendants <= truth * 1.05
+    assert truth - COUNTERS <= descendants <= truth * 1.05
 
 
 def test_streams_folder_and_environment_are_passed_on(tmp_path: Path) -> None:

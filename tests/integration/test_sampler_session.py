@@ -29,10 +29,8 @@ def configuration(**changes: object) -> dict[str, Any]:
         'owner': os.getpid(),
         'target': os.getpid(),
         'launcher': None,
-        'launcher_peak': None,
         'exec_handle': None,
         'reader': 'proc',
-        'exit_records': True,
         'interval': 0.05,
         'brands': None,
         'uuids': None,
@@ -96,10 +94,10 @@ def test_a_sampler_is_ready_with_its_first_sample_and_leaves_totals(session: Ses
     ready = session.wait_until_ready()
     assert os.path.exists(f'/proc/{ready["pid"]}')
     assert session.stop(1.5, attempts=1, timeout=TIMEOUT) is None
-    totals = session.totals()
-    assert totals is not None
-    assert totals['samples'] >= 2
-    assert totals['record']['tracked_seconds'] == 1.5
+    evidence = session.evidence()
+    assert evidence is not None
+    assert evidence['samples'] >= 2
+    assert evidence['record']['tracked_seconds'] == 1.5
 
 
 def test_it_is_no_child_and_leads_a_session_of_its_own(running: int) -> None:
@@ -156,7 +154,7 @@ def test_one_that_is_killed_leaves_what_it_has_measured(session: Session) -> Non
     assert eventually(lambda: has_ended(pid))
     problem = session.stop(1.0, attempts=1, timeout=TIMEOUT)
     assert problem == 'The sampler was ended from outside; the result is what it had measured until then.'
-    assert session.totals() is not None
+    assert session.evidence() is not None
 
 
 def test_one_that_does_not_answer_is_ended(session: Session) -> None:

@@ -25,8 +25,8 @@ def record(
     started: float = 0.0,
     seconds: float = 100.0,
     cpu: float | None = 50.0,
-    ram: int = GIB,
-    upper: int | None = None,
+    ram: int | None = GIB,
+    is_lower_bound: bool = False,
     ended: str | None = 'stopped',
     exit_code: int | None = 0,
     gpus: list[dict[str, Any]] | None = None,
@@ -34,20 +34,22 @@ def record(
     job: dict[str, Any] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return the record of one rank; without ``cpu`` there are no figures yet."""
+    """Return the record of one rank; without ``cpu`` there are no figures yet.
+
+    :param is_lower_bound: Its RAM may have been more.
+    """
     place = {'launcher': 'slurm', 'job': '4711', 'step': '0', 'rank': rank, 'size': size, 'node': node}
     totals = {
         'seconds': seconds,
         'cpu': {'combined': [cpu, 1.0]},
         'ram': {
             'combined': [ram, ram, 0],
-            'lower': {'combined': [ram, ram, 0]},
-            'upper': {'combined': ram if upper is None else upper},
             'system': 7 * GIB,
             'capacity': 64 * GIB,
         },
         'gpu': {'count': len(gpus or []), 'combined': 0, 'mean_sum': 0.0, 'devices': gpus or []},
-        'record': {'tracked_seconds': seconds, 'cpu_is_lower_bound': False},
+        'record': {'tracked_seconds': seconds},
+        'lower_bounds': {'max_ram.combined.total_rss': 'processes may have had more'} if is_lower_bound else {},
     }
     if energy is not None:
         totals['energy'] = energy
@@ -105,7 +107,8 @@ class SimulatedRun(NamedTuple):
     cpu: float | None
     """Eighths of a second, which floats add up exactly; None: nobody knows."""
     ram: int | None
-    upper: int | None
+    is_lower_bound: bool
+    """Its RAM may have been more."""
     gpu: str
     utilization: int
     joules: float
@@ -146,7 +149,7 @@ class SimulatedRun(NamedTuple):
             seconds=self.stop - self.start,
             cpu=self.cpu,
             ram=self.ram or 0,
-            upper=self.upper,
+            is_lower_bound=self.is_lower_bound,
             exit_code=self.exit_code,
             gpus=gpus,
             energy={'gpus': [[self.gpu, self.joules, False]], 'packages': self.joules},
@@ -203,7 +206,7 @@ def _run(chance: random.Random, rank: int, fault: str, *, attempt: int, start: i
         exit_code=None if fault in lost else codes.get(fault, 0),
         cpu=chance.randrange(80, 8000) / 8 if is_known else None,
         ram=ram if is_known else None,
-        upper=ram + chance.randrange(GIB) if is_known else None,
+        is_lower_bound=chance.randrange(4 * RANKS_OF_NODE) == 0,
         gpu=f'n{rank // RANKS_OF_NODE:04d}-{rank % 2}',
         utilization=25 * chance.randrange(1, 5),
         joules=float(chance.randrange(1000)),

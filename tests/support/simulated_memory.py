@@ -1,274 +1,239 @@
-"""A process tree and memory files with figures that a test sets, and a clock of CPU time that they cost."""
+"""Processes with memory that a test sets, as the kernel reports it: a tree, and the files of its members.
+
+Memory comes in units of about a megabyte. Each is anonymous or a part of a file, and any number of processes may have
+it.
+"""
 
 from __future__ import annotations
 
-from gpu_tracker.processes import stat
+from collections import Counter
+
 from gpu_tracker.processes.process import Process
+from gpu_tracker.processes.stat import PAGE_SIZE
+from gpu_tracker.resources.ram.files import Extent
+from gpu_tracker.resources.ram.pages import Pages
 
-MEGABYTE = 1 << 20
-_ENTRY = """\
-{low:x}-{high:x} rw-{kind} 00000000 {device} {inode}
-Rss: {size} kB
-Pss: {pss} kB
-Shared_Clean: {shared_clean} kB
-Shared_Dirty: {shared_dirty} kB
-Private_Clean: {private_clean} kB
-Private_Dirty: {private_dirty} kB
-Referenced: 0 kB
-Anonymous: {anonymous} kB
-Shared_Hugetlb: 0 kB
-Private_Hugetlb: {huge} kB
-"""
-_SHARED_ADDRESS = 1 << 40
-_FILE_ADDRESS = 1 << 41
-_HUGE_ADDRESS = 1 << 42
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+FAULTS = 240
+"""Page faults that one megabyte takes."""
+MB = FAULTS * PAGE_SIZE
+"""Bytes of one megabyte here: up to six processes may have equal shares of it."""
+Megabyte = tuple[int, int]
+"""The inode of a file and the place in it; of anonymous memory 0 and a number."""
 
 
-class FakeProcess(Process):
-    """A process with what the kernel knows of its memory: megabytes, and bytes for the high-water mark.
+class Memory:
+    """What the kernel knows of the memory of one process."""
 
-    ``leaving`` is what no mapping has any more, and the kernel still counts.
+    def __init__(self, parent: int) -> None:
+        self.parent = parent
+        self.has: set[Megabyte] = set()
+        self.huge = 0
+        """Private huge pages, in megabytes."""
+        self.mark = 0
+        self.faults = self.reaped_faults = self.programs = 0
+        self.forked_from: int | None = None
+        self.ended = False
+
+
+class Tree:
+    """A tree of processes; the first one is its root. Negative pids are outside.
+
+    :meth:`refresh` reads the members, as a sampler does.
     """
 
-    __slots__ = ('__weakref__', 'files', 'huge_pages', 'leaving', 'mapped', 'mark', 'private', 'shared')
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(pid)
-        self.private = self.shared = self.files = self.mapped = self.huge_pages = self.leaving = self.mark = 0
-
-    @property
-    def small_pages(self) -> int:
-        """Bytes that the kernel counts as resident: all but the huge pages."""
-        return (self.private + self.shared + self.leaving + self.mapped) * MEGABYTE
-
-    @property
-    def small_anonymous(self) -> int:
-        """Those among them that belong to no file."""
-        return (self.private - self.files + self.shared + self.leaving) * MEGABYTE
-
-
-class FakeTree:
-    """Members that a test puts in; the first one is the root."""
+    root_gone = root_is_copy = may_miss_orphans = False
+    begun = foreign_cpu = 0.0
+    listings = 0
+    counts_reaped_faults = True
 
     def __init__(self) -> None:
-        self.members: dict[int, FakeProcess] = {}
+        self.memory: dict[int, Memory] = {}
+        self.members: dict[int, Process] = {}
+        self.gone: list[Process] = []
         self.changes = 0
-        self.gone: list[FakeProcess] = []
-        self.given_to_strangers: int | None = 0
-        self.ignoring: set[int] = set()
-        """The pids of those that ignore SIGCHLD."""
+        self._next = 0
 
     @property
-    def memory_changes(self) -> int:
-        return self.changes
-
-    def put(
-        self,
-        pid: int,
-        private: int,
-        shared: int = 0,
-        *,
-        files: int = 0,
-        mapped: int = 0,
-        parent: int = 0,
-        family: int = 0,
-        faults: int = 1,
-    ) -> FakeProcess:
-        """Add a process or change it: megabytes of private memory, and of what the whole fork family shares.
-
-        :param files: Megabytes of the private memory that belong to a file of its own.
-        :param mapped: Megabytes beside these of the one file that is the same for all who have it.
-        :param family: The pid of the first one of its fork family: where that is another one, it is a copy of that.
-        :param faults: Page faults that it has had in addition.
-        """
-        self.changes += 1
-        self.gone = []
-        is_new = pid not in self.members
-        process = self.members.setdefault(pid, FakeProcess(pid))
-        fields = ['0'] * 50
-        fields[25] = str(family or pid)
-        process.raw = f'{pid} (x) {" ".join(fields)}'.encode()
-        process.parent = parent or process.parent
-        process.private, process.shared, process.files, process.mapped = private, shared, files, mapped
-        process.resident = process.small_pages + process.huge
-        process.anonymous = process.small_anonymous + process.huge
-        process.mark = max(process.mark, process.small_pages)
-        process.faults += faults
-        if is_new and family in self.members and family != pid:
-            self._fork(process, self.members[family])
-        return process
-
-    def end(self, pid: int) -> FakeProcess:
-        """Take a process away, for which its parent has waited."""
-        self.changes += 1
-        process = self.members[pid]
-        self.end_unread(pid)
-        self.gone = [self.members.pop(pid)]
-        if process.parent in self.members and process.parent not in self.ignoring:
-            self.members[process.parent].reaped_faults += process.faults + process.reaped_faults
-        return process
-
-    def end_unread(self, pid: int) -> FakeProcess:
-        """Let a process have ended, and have no memory any more; it is still among the members."""
-        self.changes += 1
-        process = self.members[pid]
-        process.ended = True
-        process.resident = process.anonymous = process.huge = 0
-        return process
-
-    def become_zombie(self, pid: int) -> FakeProcess:
-        """Let a process have ended, which nobody has waited for yet: its page faults are final."""
-        process = self.end_unread(pid)
-        process.is_zombie = True
-        return process
-
-    def execute(self, pid: int, private: int) -> FakeProcess:
-        """Let a process become another program with so many megabytes, whose mark begins anew."""
-        process = self.members[pid]
-        process.programs += 1
-        process.mark = 0
-        process.forked = process.has_copies = False
-        process.relative = None
-        process.inherited = process.first_anonymous = 0
-        return self.put(pid, private, parent=process.parent, family=1000 * process.programs + pid)
-
-    def ignores_children(self, process: Process) -> bool:
-        """Tell whether a process ignores SIGCHLD."""
-        return process.pid in self.ignoring
-
-    def _fork(self, process: FakeProcess, relative: FakeProcess) -> None:
-        """Take note of a copy of another member as the process tree does when it first sees it."""
-        process.forked = True
-        process.relative = relative
-        process.first_anonymous = process.anonymous
-        process.inherited = min(process.anonymous, max(relative.anonymous, relative.anonymous_before))
-        relative.has_copies = True
-
-    @property
-    def root(self) -> FakeProcess:
+    def root(self) -> Process:
         """The first process."""
         return next(iter(self.members.values()))
 
+    def start(self, pid: int, megabytes: int = 0, *, parent: int = 0) -> Memory:
+        """Start a program."""
+        self.memory[pid] = Memory(parent)
+        self.get(pid, megabytes)
+        return self.memory[pid]
 
-class FakeFiles:
-    """Answers for the processes of a tree; each reading costs CPU time."""
+    def get(self, pid: int, megabytes: int) -> None:
+        """Let a process get anonymous memory."""
+        self._add(pid, [(0, self._next + place) for place in range(megabytes)])
+        self._next += megabytes
 
-    def __init__(self, tree: FakeTree, cost: float = 0.0) -> None:
+    def map(self, pid: int, inode: int, first: int, megabytes: int) -> None:
+        """Let a process read a part of a file."""
+        self._add(pid, [(inode, first + place) for place in range(megabytes)])
+
+    def free(self, pid: int, megabytes: int, inode: int = 0) -> None:
+        """Let a process give back the anonymous memory that it got last, or that of a file."""
+        memory = self.memory[pid]
+        memory.has -= set(sorted([one for one in memory.has if one[0] == inode])[-megabytes:] if megabytes else ())
+
+    def fork(self, pid: int, child: int) -> None:
+        """Start a copy of a process: it shares all its anonymous memory, and has no page of a file yet."""
+        memory = self.start(child, parent=pid)
+        memory.forked_from = pid
+        memory.has = {one for one in self.memory[pid].has if one[0] == 0}
+        memory.mark = len(memory.has) * MB
+
+    def write(self, pid: int, megabytes: int) -> None:
+        """Let a process write to memory that it shares: it gets copies."""
+        having = self._having()
+        memory = self.memory[pid]
+        shared = sorted(one for one in memory.has if one[0] == 0 and having[one] > 1)[:megabytes]
+        memory.has -= set(shared)
+        self.get(pid, len(shared))
+
+    def execute(self, pid: int, megabytes: int) -> None:
+        """Let a process become another program."""
+        memory = self.memory[pid]
+        memory.has, memory.mark, memory.forked_from = set(), 0, None
+        memory.programs += 1
+        self.get(pid, megabytes)
+
+    def end(self, pid: int) -> None:
+        """Let a process end. It is a zombie until it is reaped."""
+        memory = self.memory[pid]
+        memory.has, memory.ended, memory.huge = set(), True, 0
+
+    def reap(self, pid: int) -> None:
+        """Let the parent of a process that has ended wait for it."""
+        memory = self.memory.pop(pid)
+        if memory.parent in self.memory:
+            self.memory[memory.parent].reaped_faults += memory.faults + memory.reaped_faults
+
+    def refresh(self) -> None:
+        """Read all members."""
+        self.changes += 1
+        self.gone = [process for pid, process in self.members.items() if pid not in self.memory]
+        for process in self.gone:
+            process.ended = True
+            process.resident = process.files = process.huge = 0
+            del self.members[process.pid]
+        for pid, memory in self.memory.items():
+            if pid > 0:
+                self._read(self.members.setdefault(pid, Process(pid)), memory)
+
+    def bytes_of(self, pids: Iterable[int]) -> int:
+        """Return the bytes that the processes really have together."""
+        having = set().union(*[self.memory[pid].has for pid in pids])
+        return (len(having) + sum(self.memory[pid].huge for pid in pids)) * MB
+
+    def private_of(self, pids: Iterable[int]) -> int:
+        """Return the bytes that one of the processes has and no other process."""
+        having = self._having()
+        return sum(MB * (having[one] == 1) for pid in pids for one in self.memory[pid].has)
+
+    def pages(self, pid: int) -> Pages:
+        """Return what the sums of all mappings of a process are."""
+        memory, having = self.memory[pid], self._having()
+        shares = {one: MB // having[one] for one in memory.has}
+        private = sum(MB for one in memory.has if having[one] == 1)
+        return Pages(
+            private=private + memory.huge * MB,
+            shared=len(memory.has) * MB - private,
+            anonymous=sum(MB for inode, _ in memory.has if not inode),
+            anonymous_share=sum(share for (inode, _), share in shares.items() if not inode),
+            file_share=sum(share for (inode, _), share in shares.items() if inode),
+            private_huge=memory.huge * MB,
+        )
+
+    def extents(self, pid: int) -> list[Extent]:
+        """Return each megabyte of a file as a mapping."""
+        having = self._having()
+        return [
+            Extent((b'08:01', b'%d' % inode), place * MB, (place + 1) * MB, size=MB,
+                   share=MB // having[inode, place], private=MB * (having[inode, place] == 1))
+            for inode, place in sorted(self.memory[pid].has) if inode
+        ]  # fmt: skip
+
+    def ignores_children(self, process: Process) -> bool:
+        """Return that nobody does."""
+        return False
+
+    def _add(self, pid: int, megabytes: list[Megabyte]) -> None:
+        memory = self.memory[pid]
+        memory.faults += FAULTS * len(set(megabytes) - memory.has)
+        memory.has |= set(megabytes)
+        memory.mark = max(memory.mark, len(memory.has) * MB)
+
+    def _having(self) -> Counter[Megabyte]:
+        return Counter(one for memory in self.memory.values() for one in memory.has)
+
+    def _read(self, process: Process, memory: Memory) -> None:
+        if process.programs != memory.programs:
+            process.mark, process.programs = None, memory.programs
+        process.resident_before, process.faults_before = process.resident, process.faults
+        process.parent, process.ended = memory.parent, memory.ended
+        process.faults, process.reaped_faults = memory.faults, memory.reaped_faults
+        process.files = sum(MB for inode, _ in memory.has if inode)
+        process.huge = 0 if memory.ended else process.huge
+        process.resident = len(memory.has) * MB + process.huge
+        process.forked = memory.forked_from in self.members
+        process.relative = None if memory.forked_from is None else self.members.get(memory.forked_from)
+
+
+class Files:
+    """The files of the processes; reading them costs CPU time."""
+
+    def __init__(self, tree: Tree, cost: float = 0.0) -> None:
         self._tree = tree
         self.cost = cost
+        """CPU seconds for all pages of a process; ten times as much as for its mark."""
         self.spent = 0.0
-        self.read: list[str] = []
+        self.read: list[tuple[str, int]] = []
         self.forbidden: set[int] = set()
-        self.replaced: dict[int, tuple[bytes, ...]] = {}
-        """Program images that processes have got since the tree was refreshed."""
-        self.faulted: dict[int, int] = {}
-        """Page faults that processes have had since then."""
+        self.when_read: list[Callable[[], object]] = []
+        """What happens after each reading of pages: the first one after the first of them."""
 
     def cpu_time(self) -> float:
         """Return the CPU seconds that all readings have cost."""
         return self.spent
 
-    def image(self, pid: int) -> tuple[bytes, ...] | None:
-        """Return the program image that a process has now."""
-        process = self._tree.members.get(pid)
-        return None if process is None else self.replaced.get(pid, stat.image(process.raw))
+    def pages(self, pid: int) -> Pages | None:
+        """Return the sums over all mappings."""
+        found = self._tree.pages(pid) if self._is_there('pages', pid, self.cost) else None
+        if self.when_read:
+            self.when_read.pop(0)()
+        return found
 
-    def faults(self, pid: int) -> int | None:
-        """Return the page faults of a process."""
-        process = self._tree.members.get(pid)
-        return None if process is None else process.faults + self.faulted.get(pid, 0)
+    def extents(self, pid: int) -> list[Extent] | None:
+        """Return the mapped parts of files."""
+        return self._tree.extents(pid) if self._is_there('extents', pid, self.cost) else None
 
     def huge_pages(self) -> int:
-        """Return that the machine has mapped no transparent huge page."""
+        """Return that there are none."""
         return 0
 
-    def smaps(self, pid: int) -> bytes | None:
-        """Return private mappings, one that the fork family shares, one of the file that all share, and huge pages."""
-        process = self._charge('smaps', pid, self.cost)
-        if process is None:
-            return None
-        anonymous, files = (process.private - process.files) << 10, process.files << 10
-        shared, mapped, huge = process.shared << 10, process.mapped << 10, process.huge_pages << 10
-        sharers, mappers = self._sharers(process)
-        text = _entry(pid << 30, anonymous, pss=anonymous, private_dirty=anonymous, anonymous=anonymous)
-        text += _entry(_FILE_ADDRESS, files, pss=files, private_clean=files, inode=pid)
-        text += _entry(_SHARED_ADDRESS, shared, pss=shared // sharers, shared_dirty=shared, anonymous=shared)
-        text += _entry(_FILE_ADDRESS, mapped, pss=mapped // mappers, shared_clean=mapped, inode=1)
-        return (text + _entry(_HUGE_ADDRESS, huge, huge=huge)).encode()
-
-    def smaps_rollup(self, pid: int) -> bytes | None:
-        """Return the sums of the same."""
-        process = self._charge('smaps_rollup', pid, self.cost)
-        if process is None:
-            return None
-        private, files, shared, mapped = (
-            megabytes << 10 for megabytes in (process.private, process.files, process.shared, process.mapped)
-        )
-        sharers, mappers = self._sharers(process)
-        pss_anonymous = private - files + shared // sharers
-        sizes = {
-            'Pss': pss_anonymous + files + mapped // mappers,
-            'Pss_Anon': pss_anonymous,
-            'Shared_Clean': mapped,
-            'Shared_Dirty': shared,
-            'Private_Clean': files,
-            'Private_Dirty': private - files,
-            'Anonymous': private - files + shared,
-            'Private_Hugetlb': process.huge_pages << 10,
-        }
-        return ''.join(f'{name}: {size} kB\n' for name, size in sizes.items()).encode()
-
-    def peak(self, pid: int) -> int | None:
-        """Return the high-water mark."""
-        found = self.marks(pid)
-        return None if found is None else found[0]
-
-    def marks(self, pid: int) -> tuple[int, int, int, int] | None:
-        """Return the high-water mark, the resident and the anonymous bytes, and huge pages beside these."""
-        process = self._charge('peak', pid, self.cost / 10)
-        if process is None:
-            return None
-        resident, anonymous = process.resident - process.huge, process.anonymous - process.huge
-        return process.mark, resident, anonymous, process.huge_pages * MEGABYTE
-
     def resident(self, pid: int) -> tuple[int, int]:
-        """Return the resident and the anonymous bytes."""
-        process = self._tree.members.get(pid)
-        return (0, 0) if process is None or process.ended else (process.small_pages, process.small_anonymous)
+        """Return the resident bytes, and those of files."""
+        memory = self._tree.memory.get(pid)
+        has = () if memory is None else memory.has
+        return len(has) * MB, sum(MB for inode, _ in has if inode)
 
-    def _charge(self, name: str, pid: int, cost: float) -> FakeProcess | None:
-        self.read.append(name)
+    def mark(self, pid: int) -> tuple[int, int, int] | None:
+        """Return the mark, the resident bytes, and those of huge pages."""
+        if not self._is_there('mark', pid, self.cost / 10, forbidden=()):
+            return None
+        memory = self._tree.memory[pid]
+        return memory.mark, len(memory.has) * MB, memory.huge * MB
+
+    def _is_there(self, name: str, pid: int, cost: float, forbidden: Iterable[int] | None = None) -> bool:
+        self.read.append((name, pid))
         self.spent += cost
-        if pid in self.forbidden and name != 'peak':
+        if pid in (self.forbidden if forbidden is None else forbidden):
             raise PermissionError(pid)
-        process = self._tree.members.get(pid)
-        return None if process is None or process.ended else process
-
-    def _sharers(self, process: FakeProcess) -> tuple[int, int]:
-        """Return how many have what ``process`` shares with its family, and with all who have mapped the file.
-
-        What nobody in the tree shares with it a process outside does.
-        """
-        family = [other for other in self._tree.members.values() if _image(other) == _image(process) and other.shared]
-        mappers = [other for other in self._tree.members.values() if other.mapped]
-        return max(2, len(family)), max(2, len(mappers))
-
-
-def _image(process: FakeProcess) -> bytes:
-    return process.raw.partition(b')')[2]
-
-
-def _entry(low: int, size: int, *, inode: int = 0, **sizes: int) -> str:
-    """Return what smaps says of a mapping of so many kilobytes."""
-    none = dict.fromkeys(
-        ('pss', 'shared_clean', 'shared_dirty', 'private_clean', 'private_dirty', 'anonymous', 'huge'), 0
-    )
-    return _ENTRY.format(
-        low=low,
-        high=low + (size << 10),
-        kind='s' if inode == 1 else 'p',
-        device='08:01' if inode else '00:00',
-        inode=inode,
-        size=0 if 'huge' in sizes else size,
-        **(none | sizes),
-    )
+        return pid in self._tree.memory and not self._tree.memory[pid].ended

@@ -1,17 +1,24 @@
-"""A table of simulated processes that fork, use CPU time, end and are reaped; and a tree that reads it."""
+"""A table of simulated processes that fork, use CPU time, end and are reaped; and the process tree that reads it."""
 
 from __future__ import annotations
 
 import math
+from unittest import mock
 
+from gpu_tracker.processes import linux, stat
 from gpu_tracker.processes.process import Process
+from support.simulated_proc import TICKS, stat_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 INIT = 1
+"""Adopts orphans, and reaps them at once."""
 ROOT = 2
+_SAMPLER = 1 << 20
+_ACTION = 1e-6
+"""CPU seconds that anything takes that a process does."""
 
 
 class Simulated:
@@ -26,12 +33,18 @@ class Simulated:
         self.ignores = False
         self.is_subreaper = False
         self.ended = False
-        self.actions = 0
 
     @property
-    def runs(self) -> tuple[float, ...]:
-        """What changes whenever it runs."""
-        return self.cpu, self.reaped, self.actions
+    def line(self) -> bytes:
+        """The content of its stat file: times of reaped children are rounded down."""
+        ticks = math.floor(self.reaped / 2 * TICKS)
+        return stat_line(
+            self.pid,
+            self.parent,
+            state='Z' if self.ended else 'S',
+            faults=(1, self.reaped_faults, 0, 0),
+            ticks=(0, 0, ticks, ticks),
+        ).encode()
 
 
 class Machine:
@@ -42,7 +55,9 @@ class Machine:
         self.of_descendants = 0.0
         self.lost: list[Simulated] = []
         """Those that ended and whose time nobody in the tree has got."""
-        self._next = ROOT + 1
+        self.newest = ROOT
+        self.meanwhile: Callable[[], object] = lambda: None
+        """Called before each file is read."""
 
     @property
     def living(self) -> list[int]:
@@ -52,19 +67,18 @@ class Machine:
     @property
     def started(self) -> int:
         """How many processes there have ever been."""
-        return self._next - ROOT
+        return self.newest - ROOT + 1
 
-    def fork(self, pid: int) -> None:
-        """Start a child."""
+    def fork(self, pid: int) -> int:
+        """Start a child; return its pid."""
         self._run(pid)
-        self.table[self._next] = Simulated(self._next, pid)
-        self._next += 1
+        self.newest += 1
+        self.table[self.newest] = Simulated(self.newest, pid)
+        return self.newest
 
     def burn(self, pid: int, seconds: float) -> None:
         """Use CPU time."""
-        self._run(pid).cpu += seconds
-        if pid != ROOT:
-            self.of_descendants += seconds
+        self._run(pid, seconds)
 
     def ignore(self, pid: int) -> None:
         """Ignore SIGCHLD from now on; zombies that are there stay."""
@@ -86,27 +100,45 @@ class Machine:
                 self._reap_at_once(child)
         self._reap_at_once(process)
 
+    def end_namespace(self, pid: int) -> None:
+        """End the first process of a PID namespace: all others in it are killed, and their times lost."""
+        inside = {pid}
+        for child, process in sorted(self.table.items()):
+            if process.parent in inside:
+                inside.add(child)
+        for child in inside - {pid}:
+            self.lost.append(self.table.pop(child))
+        self.end(pid)
+
     def reap(self, pid: int) -> None:
         """Wait for all children that have ended."""
-        process = self._run(pid)
-        for child in list(self.table.values()):
-            if child.parent == pid and child.ended:
-                process.reaped += child.cpu + child.reaped
-                process.reaped_faults += 1 + child.reaped_faults
-                del self.table[child.pid]
+        self._run(pid)
+        while self.reap_one(pid):
+            pass
 
-    def reap_one(self, pid: int) -> None:
-        """Wait for the child that was started last, among those that have ended."""
+    def reap_one(self, pid: int) -> bool:
+        """Wait for the child that was started last, among those that have ended; return whether there was one."""
         process = self._run(pid)
         ended = [child for child in self.table.values() if child.parent == pid and child.ended]
         for child in ended[-1:]:
             process.reaped += child.cpu + child.reaped
             process.reaped_faults += 1 + child.reaped_faults
             del self.table[child.pid]
+        return bool(ended)
 
-    def _run(self, pid: int) -> Simulated:
-        self.table[pid].actions += 1
-        return self.table[pid]
+    def clock(self, pid: int) -> float:
+        """Return the CPU seconds of a process."""
+        try:
+            return self.table[pid].cpu
+        except KeyError:
+            raise OSError from None
+
+    def _run(self, pid: int, seconds: float = 0.0) -> Simulated:
+        process = self.table[pid]
+        process.cpu += seconds + _ACTION
+        if pid != ROOT:
+            self.of_descendants += seconds + _ACTION
+        return process
 
     def _adopter(self, process: Simulated) -> int:
         above = self.table.get(process.parent)
@@ -122,64 +154,57 @@ class Machine:
             del self.table[process.pid]
 
 
-class SimulatedTree:
-    """Reads the machine as the kernel tells it: the time of reaped children in ticks, rounded down."""
+class Files:
+    """The files of the machine's processes, see :class:`gpu_tracker.processes.files.ProcessFiles`."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._runs: dict[int, tuple[float, ...]] = {}
-        self.members: dict[int, Process] = {}
-        self.gone: list[Process] = []
-        self.root_gone = False
-        self.foreign_cpu = 0.0
-        self.samplers: dict[int, Process] = {}
-        self.listings = 0
-        self.counts_reaped_faults = self.counts_reaped_time = True
-        self.questions: list[int] = []
-        self.begun = self.listed = 0.0
-        self.changes = 0
-        self.refresh()
-        self.root = self.members[ROOT]
 
-    def refresh(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """Read every process that has run or has another parent; all that ever belonged to the tree do so still.
+    def newest(self) -> int:
+        return self._machine.newest
 
-        :param meanwhile: Called before each is read.
-        """
-        table = self._machine.table
-        self.changes += 1
-        self.listings += 1
-        self.begun += 1.0
-        self.listed = self.begun
-        self.gone = []
-        ended: set[int] = set()
-        for pid, process in list(self.members.items()):
-            meanwhile()
-            if pid not in table:
-                self.gone.append(process)
-                ended.add(pid)
-            elif table[pid].runs != self._runs[pid] or process.parent in ended:
-                self._read(process)
-                if process.ended:
-                    ended.add(pid)
-        for process in self.gone:
-            del self.members[process.pid]
-        for pid in table:
-            if pid not in self.members:
-                self.members[pid] = Process(pid)
-                self._read(self.members[pid])
+    def names(self) -> set[str]:
+        return set(map(str, self._machine.table))
 
-    def _read(self, process: Process) -> None:
-        simulated = self._machine.table[process.pid]
-        self._runs[process.pid] = simulated.runs
-        process.parent = simulated.parent
-        process.ended = simulated.ended
-        process.own_cpu = simulated.cpu
-        process.reaped_cpu = 2 * math.floor(simulated.reaped / 2 * 100) / 100
-        process.reaped_faults = simulated.reaped_faults
-        process.threads = 0 if simulated.ended else 1
+    def open(self, pid: int) -> Process | None:
+        process = Process(pid)
+        try:
+            stat.update(process, self.line(process))
+        except ProcessLookupError:
+            return None
+        return process
+
+    def parent(self, pid: int) -> int | None:
+        found = self._machine.table.get(pid)
+        return None if found is None else found.parent
+
+    def line(self, process: Process) -> bytes:
+        self._machine.meanwhile()
+        try:
+            return self._machine.table[process.pid].line
+        except KeyError:
+            raise ProcessLookupError(process.pid) from None
+
+    def memory(self, process: Process) -> bytes:
+        return b'1000 %d 10 1 0 50 0\n' % (100 + process.pid)
 
     def ignores_children(self, process: Process) -> bool:
-        """Tell what /proc/PID/status would."""
-        self.questions.append(process.pid)
-        return self._machine.table[process.pid].ignores
+        found = self._machine.table.get(process.pid)
+        return found is not None and found.ignores
+
+    def is_sampler(self, process: Process) -> bool:
+        return False
+
+    def waits_uninterruptibly(self, process: Process) -> bool:
+        return False
+
+    def open_memory(self, process: Process) -> None:
+        """Do nothing: there are no descriptors here."""
+
+    close = open_memory
+
+
+def tree_of(machine: Machine) -> linux.LinuxProcessTree:
+    """Return the tree of the root, whose orphans init adopts: it is a command, and init its launcher."""
+    with mock.patch.object(linux, 'ProcessFiles', return_value=Files(machine)):
+        return linux.LinuxProcessTree(ROOT, launcher=INIT, own_pid=_SAMPLER, clock=machine.clock, monotonic=lambda: 0.0)

@@ -12,7 +12,7 @@ import textwrap
 import pytest
 
 from support.truth import need_root, tracked
-from support.truth.figures import apart, contradictions, outside
+from support.truth.figures import wrong_ram
 
 TRACKER = "gput.Tracker(sleep_time=float(sys.argv[1]), ram_unit='bytes', time_unit='seconds')"
 FULL = os.environ.get('ATTACKS') == 'full'
@@ -30,11 +30,6 @@ def _transparent_huge_pages() -> None:
     with open('/sys/kernel/mm/transparent_hugepage/enabled', encoding='ascii') as modes:
         if '[never]' in modes.read():
             pytest.skip('this machine has no transparent huge pages')
-
-
-def wrong(run: dict[str, object]) -> list[str]:
-    # A group is read again when it has grown by 1 % or changed by 2 %, and when the budget has it.
-    return [*apart(run, run['truth'], tolerance=0.04), *outside(run, run['truth']), *contradictions(run['ram'])]
 
 
 @intervals
@@ -64,7 +59,7 @@ def test_parts_of_shared_memory_that_workers_use_are_theirs_as_well_as_mains(kin
             f'{folder}/block',
         )
     assert run['truth']['descendants'] > 780_000_000
-    assert wrong(run) == []
+    assert wrong_ram(run, run['truth'], groups=('descendants', 'combined')) == []
 
 
 @intervals
@@ -100,7 +95,7 @@ def test_parts_of_multiprocessings_shared_memory_count_once(method: str, interva
         method,
     )
     assert run['truth']['descendants'] > 800_000_000
-    assert wrong(run) == []
+    assert wrong_ram(run, run['truth'], groups=('descendants', 'combined')) == []
 
 
 @intervals
@@ -123,7 +118,7 @@ def test_transparent_huge_pages_that_three_forks_have_in_common(interval: float)
         interval,
     )
     assert run['huge'] > 500_000_000
-    assert wrong(run) == []
+    assert wrong_ram(run, run['truth'], groups=('descendants', 'combined')) == []
 
 
 @intervals
@@ -150,7 +145,7 @@ def test_transparent_huge_pages_of_which_three_forks_rewrite_a_part_each(interva
         """,
         interval,
     )
-    assert wrong(run) == []
+    assert wrong_ram(run, run['truth'], groups=('descendants', 'combined')) == []
 
 
 @intervals
@@ -178,7 +173,7 @@ def test_gigabytes_of_which_two_forks_rewrite_a_part_each(interval: float) -> No
         interval,
         1000 if FULL else 300,
     )
-    assert wrong(run) == []
+    assert wrong_ram(run, run['truth'], groups=('descendants', 'combined')) == []
 
 
 GENERATIONS = """
@@ -223,7 +218,7 @@ def test_a_chain_of_forks_that_each_bring_and_rewrite_memory(interval: float) ->
         interval,
     )
     assert run['truth']['descendants'] > 1_000_000_000
-    assert wrong(run) == []
+    assert wrong_ram(run, run['truth'], groups=('descendants', 'combined')) == []
 
 
 @intervals
@@ -244,4 +239,4 @@ def test_generations_of_which_each_ends_and_leaves_what_its_child_has_inherited(
         interval,
     )
     assert run['later'][2]['descendants'] > 700_000_000  # the last one has inherited nearly all
-    assert wrong(run) == []
+    assert wrong_ram(run, run['truth'], groups=('descendants', 'combined')) == []

@@ -37,12 +37,6 @@ def need_browser() -> None:
         pytest.skip('needs chromium and playwright')
 
 
-def need_make() -> None:
-    require_compiler()
-    if shutil.which('make') is None:
-        pytest.skip('needs make')
-
-
 def need_nothing() -> None:
     pass
 
@@ -71,9 +65,9 @@ def need_nothing() -> None:
             '200 children of 20 ms, sampled each 0.1 s',
             need_nothing,
         ),
+        ('truth', 'hard: a command that ends at once, --st=1', 'a command that ends at once', need_nothing),
         ('children', '0.1 s, eight at once, --st=0.1', '0.1 s, eight at once', need_root),
         ('children-cost', 'none, a process that sleeps, --st=1', 'none, a process that sleeps', require_compiler),
-        ('taskstats', 'a child of 64 MiB beside 200 MB', 'a child of 64 MiB beside 200 MB', need_make),
     ],
 )
 def test_a_part_can_be_run(tmp_path: Path, part: str, row: str, shown: str, need: Callable[[], None]) -> None:

@@ -93,7 +93,7 @@ def report(folder: Path, source: str, *arguments: str, **options: Any) -> tuple[
 
 def test_the_section_stands_after_the_documented_five(tmp_path: Path) -> None:
     found, said = report(tmp_path, PROBE, '-e', 'true')
-    assert list(found) == [*SECTIONS, 'cuda']
+    assert [name for name in found if name != 'lower_bounds'] == [*SECTIONS, 'cuda']
     # A command as short as this one may have ended before its memory could be read, which is told too.
     assert 'Resource tracking complete. Process completed with status code: 0' in said
     assert not any('CUDA' in line for line in said)
@@ -107,7 +107,8 @@ def test_without_the_option_nothing_of_it_is_looked_up(tmp_path: Path) -> None:
     trace = tmp_path / 'trace'
     finished = gpu_tracker('-e', 'true', '-f', 'json', env=installed(tmp_path, f'open({str(trace)!r}, "w")\n{PROBE}'))
     assert finished.returncode == 0
-    assert list(json.loads(finished.stdout.partition('Resource')[0])) == SECTIONS
+    found = json.loads(finished.stdout.partition('Resource')[0])
+    assert [name for name in found if name != 'lower_bounds'] == SECTIONS
     assert not trace.exists()
 
 

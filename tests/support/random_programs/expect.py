@@ -1,9 +1,8 @@
 """The bounds between which each figure of a run has to lie, and how exact the physics lets it be.
 
-Nothing here comes from the tracker. Memory is bounded from below by what was there at a hold, where a sample was made
-for certain, and from above by what was there at the hold before and all that was brought since. CPU time is bounded
-from above by all that was used; what nobody is told of at the end of a process, because its parent did not wait for it,
-is certain only as far as a sample can have seen it.
+The truth does not come from the tracker. Memory is bounded from below by what was there at a hold and by high-water
+marks, and from above by what was there at the hold before and all that was brought since. CPU time is bounded from both
+sides by all that was used. A figure that is marked as a lower bound may be below that, and none may be above it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from support.random_programs.script import PROCESS, TWIN
-from support.truth.figures import GROUPS
+from support.truth.figures import GROUPS, TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +35,6 @@ _MARK = 3 * max(32, 2 * _CORES) * _CORES * mmap.PAGESIZE
 keep 32 pages of for itself, and on large machines two for each core (percpu_counter_batch)."""
 _NEW_PROCESS = 2_500_000
 """Pages of the C library, the stack and the data of a new process or program image."""
-_WORTH_READING = 0.03
-"""A group is read exactly again where it has grown by 1 %, or where 2 % of its pages have changed."""
 _STIRRED = 1 << 17
 """Bytes for each process that come while it goes into a hold: its stack, buffers, the C library's pages."""
 
@@ -80,56 +77,26 @@ def bounds(run: Run) -> list[Bound]:
 
 
 def _ram(run: Run) -> Iterator[Bound]:
+    stirred = _STIRRED * len(run.program.actors)
     for group in GROUPS:
-        low, slack_low = _ram_low(run, group)
-        high = _ram_high(run, group)
+        low, high = _ram_low(run, group), _ram_high(run, group)
         total = run.ram[group]['total_rss']
-        slack_high = _MARK + _STIRRED * len(run.program.actors) if high else 0
-        # Who was there at no hold may be unknown; so may main and descendants of a command, where the kernel does not
-        # tell which of them its largest process was.
-        if total is not None or (low and (run.program.way == PROCESS or group == 'combined')):
-            yield Bound(f'{group} RAM', total or 0, low, high, slack_low, slack_high)
-        if total is not None and (group != 'descendants' or run.program.has_descendants):
-            yield Bound(f'{group} RAM of somebody', total, 1, float('inf'), 0, 0)
+        slack_low = TOLERANCE * low + _MARK * len(_members(run, group)) + stirred
+        slack_high = TOLERANCE * high + _MARK + stirred if high else 0
+        is_marked = f'max_ram.{group}.total_rss' in run.marked
+        held = max(union[group] for union in run.unions)
+        if total is None and held and (run.program.way == PROCESS or group == 'combined'):
+            # Who was there at no hold may be unknown. So may main and descendants of a command: the kernel does not
+            # say whose its largest process was.
+            yield Bound(f'{group} RAM', 0, held, high, slack_low, slack_high)
+        if total is not None:
+            yield Bound(f'{group} RAM', total, 0 if is_marked else low, high, slack_low, slack_high)
+            if group != 'descendants' or run.program.has_descendants:
+                yield Bound(f'{group} RAM of somebody', total, 1, float('inf'), 0, 0)
         for kind in ('private', 'shared'):
             value = run.ram[group][f'{kind}_rss']
-            if value is not None:  # nothing was ever read of a group that was there for one sample only
-                # They are of the moment of a reading, and of what was there at others only their bounds tell.
+            if value is not None:  # they are of the moment of a reading
                 yield Bound(f'{group} {kind} RAM', value, 0, high, 0, slack_high)
-            yield from _bounds(run, group, kind, 0, high, 0, slack_high)
-        yield from _bounds(run, group, 'total', low, high, slack_low, slack_high)
-
-
-def _bounds(
-    run: Run, group: str, kind: str, low: float, high: float, slack_low: float, slack_high: float
-) -> Iterator[Bound]:
-    """Return what the tracker's own bounds have to contain: a truth of which is known between what it lies."""
-    if run.bounds is None or kind not in run.bounds[group]:
-        return
-    lowest, highest = run.bounds[group][kind]
-    value = run.ram[group][f'{kind}_rss']
-    if lowest is not None:
-        # No more is proven than was there, and than the figure says.
-        most = high if value is None else min(high, value)
-        yield Bound(f'{group} {kind} lower bound', lowest, low, most, slack_low, slack_high)
-    if highest is not None:  # else some process has ended unseen
-        # At a hold that much was there, whatever was seen of it: only the kernel's counters may be behind.
-        known = _known_peak(run, group) if kind == 'total' else max(_held(run, group, kind))
-        counters = _MARK * len(_members(run, group))
-        yield Bound(f'{group} {kind} upper bound', highest, max(low, known, value or 0), float('inf'), counters, 0)
-
-
-def _held(run: Run, group: str, kind: str) -> list[int]:
-    """Return the bytes of a group, altogether or of one kind, at each hold.
-
-    A page that one process has mapped twice is its private memory, but is not told from one that two have mapped.
-    """
-    if kind != 'total' and any(actor.maps_twice for actor in run.program.actors):
-        return [0]
-    if kind == 'private':
-        return [private[group] for private in run.private]
-    alone = 0 if kind == 'total' else 1
-    return [union[group] - alone * private[group] for union, private in zip(run.unions, run.private, strict=True)]
 
 
 def _known_peak(run: Run, group: str) -> float:
@@ -152,16 +119,9 @@ def _members(run: Run, group: str) -> list[Actor]:
     return {'main': [root], 'descendants': descendants, 'combined': run.program.actors}[group]
 
 
-def _ram_low(run: Run, group: str) -> tuple[float, float]:
-    """Return the most that a sample must have seen, and how much less it may have."""
-    program = run.program
-    low = max(_held(run, group, 'total'))
-    slack = _WORTH_READING * low if group != 'main' else 0.0
-    for actor in _members(run, group):
-        for told in _risen(run, actor):
-            if told.event == 'hold' and told.mark - _MARK > low - slack and not actor.maps_twice:
-                low, slack = told.mark, _MARK
-    return low, slack + (_STIRRED * len(program.actors) if low else 0)
+def _ram_low(run: Run, group: str) -> float:
+    """Return the least that a group can have had at its peak."""
+    return max(_known_peak(run, group), *[union[group] for union in run.unions])
 
 
 def _risen(run: Run, actor: Actor) -> Iterator[Told]:
@@ -227,7 +187,8 @@ def _cpu(run: Run) -> Iterator[Bound]:
     before = sum(sum(_times_at(run, actor, 0)) for actor in program.actors[1:]) + start.reaped if start else 0
     unheard = [actor for actor in program.actors[1:] if not _is_heard_of(actor)]
     high = run.descendants_reaped + sum(_whole_time(run, actor) for actor in unheard if actor.reaper() is None) - before
-    low = run.descendants_reaped + sum(_seen_time(run, actor) for actor in unheard) - before
+    is_marked = 'cpu_utilization.descendants.mean_sum_percent' in run.marked
+    low = run.descendants_reaped + sum(_tracked_time(run, actor, is_marked=is_marked) for actor in unheard) - before
     # The root's own sum of its children is rounded at the start as well as at the end, and that of each process that
     # has waited for others and ended without being waited for.
     reapers = 1 + sum(
@@ -238,8 +199,8 @@ def _cpu(run: Run) -> Iterator[Bound]:
         run.cpu['descendants'],
         low,
         high,
-        _TICK * reapers + _OWN_TIME * len(program.actors),
-        (_TICK * reapers if before or not as_process else 0) + _OWN_TIME * len(program.actors),
+        TOLERANCE * low + _TICK * reapers + _OWN_TIME * len(program.actors),
+        TOLERANCE * high + (_TICK * reapers if before or not as_process else 0) + _OWN_TIME * len(program.actors),
     )
     # By construction, whatever the kernel says.
     heard = [actor for actor in program.actors[1:] if _is_heard_of(actor)]
@@ -282,9 +243,15 @@ def _times_at(run: Run, actor: Actor, hold: int) -> tuple[float, float]:
     return (told.own, told.reaped) if told else (0.0, 0.0)
 
 
-def _seen_time(run: Run, actor: Actor) -> float:
-    """Return the CPU time that was seen at the last hold that the one took part in which was told of it."""
+def _tracked_time(run: Run, actor: Actor, *, is_marked: bool) -> float:
+    """Return the CPU time of a process that must be known, if nobody waits for the one that is told of it in the end.
+
+    If the figure is marked, that is what was seen at the last hold of that one. It is the same if that one has ended in
+    the last phase: the tracking may have ended before.
+    """
     top = _top(actor)
+    if not is_marked and top.ended is not None and top.ended < run.program.holds:
+        return _whole_time(run, actor) if actor is top else 0.0
     last = max(
         (hold for hold in range(run.program.holds) if top.lives_at(hold) or top.is_zombie_at(hold)), default=None
     )

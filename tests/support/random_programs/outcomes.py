@@ -49,7 +49,11 @@ class Outcome:
 def properties(found: Run) -> dict[str, str | None]:
     """Return each property that can be checked of a run: how it is violated, or None."""
     checked = {bound.name: None if bound.holds else str(bound) for bound in bounds(found)}
-    return {**checked, CONTRADICTIONS: '; '.join(contradictions(found.ram)) or None, MEASURED: None}
+    return {**checked, CONTRADICTIONS: '; '.join(contradictions(_result(found))) or None, MEASURED: None}
+
+
+def _result(found: Run) -> dict[str, object]:
+    return {'ram': found.ram, 'marked': found.marked}
 
 
 def violations(found: Run) -> list[str]:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import gpu_tracker
 from support.random_programs.script import PROCESS, Program
 from support.random_programs.stage import Stage
-from support.truth import environment, parts_of_frames
-from support.truth.figures import GROUPS, bounds_of
+from support.truth import environment, parts_of_frames, seconds_of
+from support.truth.figures import GROUPS
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
@@ -54,14 +54,15 @@ class Run:
     cpu: dict[str, float] = field(default_factory=dict)
     """The tracker's, in seconds."""
     threads: dict[str, int] = field(default_factory=dict)
-    bounds: dict[str, dict[str, tuple[float | None, float | None]]] | None = None
-    """The tracker's for the RAM peaks, where it was there to be asked; see :func:`truth.figures.bounds_of`."""
+    marked: frozenset[str] = frozenset()
+    """The paths of the figures that are marked as lower bounds."""
 
     def take(self, usage: dict[str, Any], seconds: float) -> None:
         """Take over the tracker's figures; means are over so many seconds."""
         self.ram = {group: usage['max_ram'][group] for group in GROUPS}
+        self.marked = frozenset(usage.get('lower_bounds', ()))
+        self.cpu = seconds_of(usage, seconds)
         cpu = usage['cpu_utilization']
-        self.cpu = {group: cpu[group]['mean_sum_percent'] / 100 * seconds for group in GROUPS}
         self.threads = {group: cpu[f'{group}_n_threads'] for group in GROUPS}
 
 
@@ -95,7 +96,6 @@ def _run_process(stage: Stage, found: Run) -> None:
     found.descendants_reaped = stage.end(found.program.root).reaped
     found.main_cpu = used.ru_utime + used.ru_stime - found.descendants_reaped
     found.take(tracker.to_json(), tracker._run.totals['seconds'])  # from the first sample on
-    found.bounds = bounds_of(tracker.sampling)
 
 
 def _run_command(stage: Stage, found: Run) -> None:

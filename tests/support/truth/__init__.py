@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from array import array
@@ -19,7 +20,7 @@ import gpu_tracker
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 MEGABYTE = 1_000_000
 _IMPORTED = os.path.dirname(os.path.dirname(os.path.abspath(gpu_tracker.__file__)))
@@ -73,27 +74,56 @@ def tracked(program: str, *arguments: object, before: Sequence[str] = (), **vari
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+def command(
+    *words: object, before: Sequence[str] = (), code: int = 0, stdin: str | None = None, **variables: str
+) -> dict[str, Any]:
+    """Run gpu-tracker with options and a command; return the result in base units, and what the command has printed.
+
+    :param before: The words of a program that starts gpu-tracker.
+    :param code: The expected exit code.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)  # noqa: S103 - gpu-tracker may run as another user
+        report = f'{folder}/report.json'
+        options = ['-f', 'json', '--ru=bytes', '--tu=seconds', '-o', report]
+        done = subprocess.run(
+            [*before, sys.executable, '-m', 'gpu_tracker', *options, *map(str, words)],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+            env=environment(**variables),
+            **({'stdin': subprocess.DEVNULL} if stdin is None else {'input': stdin}),
+        )
+        assert done.returncode == code, done.stderr
+        with open(report, encoding='utf-8') as file:
+            usage = json.load(file)
+    return {
+        'usage': usage,
+        'ram': usage['max_ram'],
+        'cpu': seconds_of(usage, usage['compute_time']['time']),
+        'marked': usage.get('lower_bounds', []),
+        'stdout': done.stdout,
+        'stderr': done.stderr,
+    }
+
+
+def seconds_of(usage: Mapping[str, Any], seconds: float) -> dict[str, float | None]:
+    """Return the CPU seconds of each group in a result as JSON.
+
+    :param seconds: Those over which its means are.
+    """
+    cpu = usage['cpu_utilization']
+    means = {group: cpu[group]['mean_sum_percent'] for group in ('main', 'descendants', 'combined')}
+    return {group: None if mean is None else mean / 100 * seconds for group, mean in means.items()}
+
+
 def need_root() -> None:
     """Skip the test for ordinary users."""
     import pytest  # noqa: PLC0415 - programs under test read this module as well
 
     if os.geteuid() != 0:
         pytest.skip('needs root')
-
-
-def need_task_clocks() -> None:
-    """Skip the test if the kernel refuses task clocks."""
-    import pytest  # noqa: PLC0415 - as above
-
-    from gpu_tracker.processes.task_clocks import PerfEvents  # noqa: PLC0415 - as above
-
-    try:
-        kernel = PerfEvents()
-        kernel.close(kernel.open(os.getpid(), threads_only=True))
-    except PermissionError:
-        pytest.skip('needs root, or the right to call perf_event_open(2)')
-    except OSError as error:
-        pytest.skip(f'this machine has no perf_event_open(2): {error.strerror}')
 
 
 def status(pid: int, field: str) -> int:
@@ -112,12 +142,15 @@ def parts_of_frames(pids: Iterable[int]) -> tuple[int, int]:
     frames: set[int] = set()
     alone: set[int] = set()
     for pid in pids:
-        with open(f'/proc/{pid}/maps', encoding='utf-8', errors='replace') as lines:
+        # The first thread knows no memory if it has ended.
+        thread = max(os.listdir(f'/proc/{pid}/task'), key=int)
+        folder = f'/proc/{pid}/task/{thread}'
+        with open(f'{folder}/maps', encoding='utf-8', errors='replace') as lines:
             ranges = [
                 (int(low, 16), int(high, 16))
                 for low, high in re.findall(r'^([0-9a-f]+)-([0-9a-f]+) (?!.*\[v)', lines.read(), re.MULTILINE)
             ]
-        with open(f'/proc/{pid}/pagemap', 'rb', 0) as pagemap:
+        with open(f'{folder}/pagemap', 'rb', 0) as pagemap:
             for low, high in ranges:
                 pagemap.seek(low // mmap.PAGESIZE * _WORD)
                 entries = array('Q', pagemap.read((high - low) // mmap.PAGESIZE * _WORD))

@@ -1,4 +1,4 @@
-"""What the tracker's figures of memory have to be: near the truth, within their bounds, free of contradictions."""
+"""The rule for figures: near the truth, or marked as a lower bound, and never above the truth."""
 
 from __future__ import annotations
 
@@ -9,92 +9,97 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from gpu_tracker.sampling import Sampling
-
 GROUPS = ('main', 'descendants', 'combined')
+TOLERANCE = 0.02
+"""The part of the truth by which a figure may be wrong."""
 COUNTERS = 3 * 32 * (os.cpu_count() or 1) * mmap.PAGESIZE
 """The kernel counts anonymous, file and shared pages of a process for each core, and 32 of each kind may be missing
 from its sums (percpu_counter_batch)."""
 STIRRED = 1_500_000
 """What the interpreters of a few small processes allocate and give back beside what a test has them do."""
-TOO_MUCH = 1.01
-"""A figure above the truth is never excused by when a sample was made: only the kernel's counters blur it."""
+SLACK = COUNTERS + STIRRED
+SECONDS = 0.02
+"""CPU seconds that the start or the end of a process may take, or two ticks."""
+_SPLIT = 1 << 20
+"""Bytes by which private and shared memory may differ from the total."""
 
 
-def bounds_of(record: Sampling) -> dict[str, dict[str, tuple[float | None, float | None]]]:
-    """Return the lower and the upper bound of each group's peak, by what they are bounds of."""
-    recorded = {'main': record.main_ram, 'descendants': record.descendants_ram, 'combined': record.combined_ram}
-    return {
-        group: {
-            'total': (bounds.lower, bounds.upper),
-            'private': (bounds.private.lower, bounds.private.upper),
-            'shared': (bounds.shared.lower, bounds.shared.upper),
-        }
-        for group, bounds in recorded.items()
-    }
+def wrong(
+    name: str, value: float | None, lowest: float, highest: float, *, slack: float, is_marked: bool
+) -> Iterator[str]:
+    """Yield how a figure breaks the rule.
+
+    :param lowest: The least that the truth can be.
+    :param highest: The most that it can be.
+    :param is_marked: The figure is marked as a lower bound, or is allowed to be unknown.
+    """
+    if value is None:
+        if not is_marked and lowest > slack:
+            yield f'{name}: unknown, where there was {lowest:,.6g}'
+        return
+    if value > (1 + TOLERANCE) * highest + slack:
+        yield f'{name}: {value:,.6g}, above {highest:,.6g}'
+    if value < (1 - TOLERANCE) * lowest - slack and not is_marked:
+        yield f'{name}: {value:,.6g}, below {lowest:,.6g} and not marked'
 
 
-def apart(
-    run: Mapping[str, Any], truth: Mapping[str, int], *, tolerance: float = 0.02, groups: Iterable[str] = GROUPS[1:]
-) -> list[str]:
-    """Return the groups whose total is further from the truth than what everybody had for three samples may be."""
-    return [
-        f'{group} RAM: {value:,}, {value / truth[group] - 1:+.1%} of {truth[group]:,}'
-        for group in groups
-        if abs((value := run['ram'][group]['total_rss'] or 0) - truth[group])
-        > tolerance * truth[group] + COUNTERS + STIRRED
-    ]
-
-
-def outside(
+def wrong_ram(
     run: Mapping[str, Any],
-    lowest: Mapping[str, int],
+    truth: Mapping[str, int],
     highest: Mapping[str, int] | None = None,
     *,
-    estimate: float = TOO_MUCH,
+    groups: Iterable[str] = GROUPS,
+    is_seen: bool = False,
+    may_be_unknown: bool = False,
 ) -> list[str]:
-    """Return what contradicts a truth that lies between ``lowest`` and ``highest``, whatever was seen of it.
+    """Return how the RAM of groups breaks the rule, and which figures contradict each other.
 
-    The bounds have to contain it. They have to contain the figure as well, which is never above the truth, nor 0 where
-    it is unknown.
-
-    :param estimate: How many times the truth a figure may be that is nothing but an estimate.
+    :param run: A result, see :func:`support.truth.tracked` and :func:`support.truth.command`.
+    :param truth: The bytes that each group had, or the least that it can have had.
+    :param highest: The most that it can have had.
+    :param is_seen: Samples have seen it all, so that a mark excuses nothing.
+    :param may_be_unknown: No sample needs to have read a process of the group.
     """
-    highest = highest or lowest
-    return [line for group in GROUPS for line in _outside(run, group, lowest[group], highest[group], estimate)]
+    highest = highest or truth
+    found: list[str] = []
+    for group in groups:
+        value = run['ram'][group]['total_rss']
+        is_marked = not is_seen and f'max_ram.{group}.total_rss' in run['marked']
+        excused = is_marked or (value is None and may_be_unknown)
+        found += wrong(f'{group} RAM', value, truth[group], highest[group], slack=SLACK, is_marked=excused)
+        if value == 0 < truth[group]:
+            found.append(f'{group} RAM: 0, where there was some')
+    return [*found, *contradictions(run)]
 
 
-def _outside(run: Mapping[str, Any], group: str, lowest: int, highest: int, estimate: float) -> Iterator[str]:
-    value = run['ram'][group]['total_rss']
-    lower, upper = run['bounds'][group]['total']
-    most = TOO_MUCH * highest + COUNTERS + STIRRED
-    if lower is not None and lower > most:
-        yield f'{group} lower bound: {lower:,}, {lower / highest - 1:+.1%} of {highest:,}'
-    if upper is not None and upper < lowest - COUNTERS:
-        yield f'{group} upper bound: {upper:,}, {upper / lowest - 1:+.1%} of {lowest:,}'
-    if value is not None:
-        if value == 0 < lowest:
-            yield f'{group} RAM: 0, where there was some'
-        if value > estimate * highest + COUNTERS + STIRRED:
-            yield f'{group} RAM: {value:,}, {value / highest - 1:+.1%} of {highest:,}'
-        if lower is not None and value < lower:
-            yield f'{group} RAM: {value:,}, below its lower bound {lower:,}'
-        if upper is not None and value > upper:
-            yield f'{group} RAM: {value:,}, above its upper bound {upper:,}'
+def wrong_cpu(
+    run: Mapping[str, Any],
+    truth: Mapping[str, float],
+    highest: Mapping[str, float] | None = None,
+    *,
+    slack: float = SECONDS,
+    is_seen: bool = False,
+) -> list[str]:
+    """Return how the CPU seconds of groups break the rule.
+
+    :param truth: The seconds of the groups that are to be compared, or the least that they can have used.
+    :param highest: The most that they can have used.
+    """
+    highest = highest or truth
+    found: list[str] = []
+    for group, seconds in truth.items():
+        is_marked = not is_seen and f'cpu_utilization.{group}.mean_sum_percent' in run['marked']
+        found += wrong(f'{group} CPU', run['cpu'][group], seconds, highest[group], slack=slack, is_marked=is_marked)
+    return found
 
 
-def below(run: Mapping[str, Any], truth: Mapping[str, int], part: float, groups: Iterable[str] = GROUPS) -> list[str]:
-    """Return the groups whose total has lost more than is allowed of the truth."""
+def contradictions(run: Mapping[str, Any]) -> list[str]:
+    """Return what cannot be true at the same time of the RAM of main, descendants and both."""
+    ram, marked = run['ram'], run['marked']
     return [
-        f'{group} RAM: {value:,}, {value / truth[group] - 1:+.1%} of {truth[group]:,}'
-        for group in groups
-        if (value := run['ram'][group]['total_rss'] or 0) < part * truth[group] - COUNTERS
+        *_contradictions_of_groups(ram),
+        *(line for group in GROUPS for line in _of_split(group, ram[group], marked)),
     ]
-
-
-def contradictions(ram: Mapping[str, Mapping[str, float | None]]) -> list[str]:
-    """Return what cannot be true at the same time of the figures of main, descendants and both, ``max_ram``."""
-    return [*_contradictions_of_groups(ram), *(line for group in GROUPS for line in _of_split(group, ram[group]))]
 
 
 def _contradictions_of_groups(ram: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
@@ -104,11 +109,11 @@ def _contradictions_of_groups(ram: Mapping[str, Mapping[str, float | None]]) -> 
     for name, part in (('main', main), ('descendants', descendants)):
         if part is not None and part > combined:
             yield f'{name} {part:,} > combined {combined:,}'
-    if None not in (main, descendants) and combined > main + descendants:
+    if main is not None and descendants is not None and combined > main + descendants:
         yield f'combined {combined:,} > main {main:,} + descendants {descendants:,}'
 
 
-def _of_split(group: str, figures: Mapping[str, float | None]) -> Iterator[str]:
+def _of_split(group: str, figures: Mapping[str, float | None], marked: Iterable[str]) -> Iterator[str]:
     total, private, shared = (figures[kind] for kind in ('total_rss', 'private_rss', 'shared_rss'))
     if total is None:
         return
@@ -116,5 +121,7 @@ def _of_split(group: str, figures: Mapping[str, float | None]) -> Iterator[str]:
         if part is not None and part > total:
             yield f'{group} {kind} {part:,} > total {total:,}'
     # Each is the largest of its own moment: the moment of the largest total had no more of either.
-    if None not in (private, shared) and total > private + shared:
+    if private is None or shared is None or f'max_ram.{group}.private_rss' in marked:
+        return
+    if private + shared < (1 - TOLERANCE) * total - _SPLIT:
         yield f'{group} total {total:,} > private {private:,} + shared {shared:,}'

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import os
-import platform
-import struct
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from support.truth.program import child, gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import gpu_tracker as gput
-
-__all__ = ['Foreign', 'burn_in_threads', 'forbid_task_clocks', 'seconds']
+__all__ = ['Foreign', 'burn_in_threads']
 
 
 def burn_in_threads(seconds: float, number: int) -> None:
@@ -61,32 +56,3 @@ class Foreign:
         used = float(self._lines.readline())
         os.waitpid(self._parent, 0)
         return used
-
-
-def forbid_task_clocks(error: int) -> None:
-    """Have perf_event_open(2) fail with ``error`` in this process and all that it starts, see seccomp(2)."""
-    number = {'x86_64': 298, 'aarch64': 241}[platform.machine()]
-    load_number, jump_if_equal, return_, allow, fail = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
-    filters = [
-        (load_number, 0, 0, 0),
-        (jump_if_equal, 0, 1, number),
-        (return_, 0, 0, fail | error),
-        (return_, 0, 0, allow),
-    ]
-    code = ctypes.create_string_buffer(b''.join(struct.pack('=HBBI', *line) for line in filters))
-    program = ctypes.create_string_buffer(struct.pack('@HP', len(filters), ctypes.addressof(code)))
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    no_new_privileges, seccomp, mode_filter = 38, 22, 2
-    for words in ((no_new_privileges, 1, 0, 0, 0), (seccomp, mode_filter, program, 0, 0)):
-        if prctl(*words) != 0:
-            raise OSError(ctypes.get_errno(), 'prctl')
-
-
-def seconds(tracker: gput.Tracker) -> dict[str, Any]:
-    """Return the CPU seconds of a run, and whether they are a lower bound."""
-    cpu = tracker._run.totals['cpu']
-    return {
-        'main': cpu['main'][0],
-        'descendants': cpu['descendants'][0],
-        'is_lower_bound': tracker.sampling.cpu_is_lower_bound,
-    }

@@ -11,8 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import gpu_tracker as gput
-from support.truth import status
-from support.truth.figures import bounds_of
+from support.truth import seconds_of, status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +92,7 @@ def has_ended(pid: int) -> bool:
 
 def totals(tracker: gput.Tracker) -> dict[str, Any]:
     """Return what the sampler has published last."""
-    return tracker._run.session.totals() or {}
+    return tracker._run.session.evidence() or {}
 
 
 def until(tracker: gput.Tracker, condition: Callable[[dict[str, Any]], Any]) -> None:
@@ -154,12 +153,11 @@ def _work_and_end(work: Callable[[], object]) -> NoReturn:
 def report(tracker: gput.Tracker, **truth: object) -> None:
     """Print the result in base units, and what is true."""
     usage = tracker.to_json()
-    cpu = usage['cpu_utilization']
-    bounds = bounds_of(tracker.sampling)
     sampled = tracker._run.totals['seconds']  # from the first sample to the last, which may be late on a busy machine
-    seconds = {
-        group: None if cpu[group]['mean_sum_percent'] is None else cpu[group]['mean_sum_percent'] / 100 * sampled
-        for group in ('main', 'descendants', 'combined')
+    found = {
+        'usage': usage,
+        'cpu': seconds_of(usage, sampled),
+        'ram': usage['max_ram'],
+        'marked': dict(tracker.sampling.lower_bounds),
     }
-    ram = usage['max_ram']
-    sys.stdout.write(json.dumps({'usage': usage, 'cpu': seconds, 'ram': ram, 'bounds': bounds, **truth}) + '\n')
+    sys.stdout.write(json.dumps({**found, **truth}) + '\n')

@@ -67,11 +67,26 @@ def test_steps_and_tasks_of_an_array_have_ranks_of_their_own() -> None:
 
 
 def test_ram_of_a_node_has_bounds_where_several_ranks_ran_at_once() -> None:
-    at_once = merged(record(0, ram=GIB), record(1, ram=2 * GIB, upper=3 * GIB), record(2, node='n2', ram=5))
-    assert at_once.nodes[0].max_ram == Bounded(None, 2 * GIB, 4 * GIB)
+    at_once = merged(record(0, ram=GIB), record(1, ram=2 * GIB), record(2, node='n2', ram=5))
+    assert at_once.nodes[0].max_ram == Bounded(None, 2 * GIB, 3 * GIB)
     assert at_once.max_ram_of_node == at_once.nodes[0].max_ram
-    after_each_other = merged(record(0, ram=GIB), record(1, started=100, ram=2 * GIB, upper=3 * GIB))
-    assert after_each_other.nodes[0].max_ram == Bounded(2 * GIB, 2 * GIB, 3 * GIB)
+    after_each_other = merged(record(0, ram=GIB), record(1, started=100, ram=2 * GIB))
+    assert after_each_other.nodes[0].max_ram == Bounded(2 * GIB, 2 * GIB, 2 * GIB)
+
+
+def test_ram_of_a_node_has_no_upper_bound_if_that_of_a_rank_is_a_lower_bound() -> None:
+    bounded = record(1, ram=2 * GIB, is_lower_bound=True)
+    assert merged(record(0, ram=GIB), bounded).nodes[0].max_ram == Bounded(None, 2 * GIB, None)
+    later = record(1, started=100, ram=2 * GIB, is_lower_bound=True)
+    assert merged(record(0, ram=GIB), later).nodes[0].max_ram == Bounded(2 * GIB, 2 * GIB, None)
+
+
+def test_ranks_whose_cpu_time_is_a_lower_bound_are_named() -> None:
+    bounded = record(1)
+    bounded['totals']['lower_bounds'] = {'cpu_utilization.combined.mean_sum_percent': 'a process was missed'}
+    expected = ('CPU time of rank 1 is a lower bound.',)
+    assert merged(record(0), bounded).problems == expected
+    assert merged(record(0), record(1, is_lower_bound=True)).problems == ()
 
 
 def test_recordings_know_the_largest_sum_at_one_moment() -> None:

@@ -203,7 +203,7 @@ def test_lists_of_cpus(text: str, cpus: set[int]) -> None:
 
 
 def test_figures_that_are_none_are_unknown_and_add_up_to_nothing() -> None:
-    content = record(0, cpu=float('nan'), ram=-5, upper=10**30)
+    content = record(0, cpu=float('nan'), ram=-5)
     content['totals']['gpu'] |= {'combined': '7', 'mean_sum': True}
     report = merged(read_record(json.dumps(content), 'rank-0'), read_record(json.dumps(record(1)), 'rank-1'))
     first = report.ranks[0]

@@ -95,7 +95,8 @@ def test_sums_are_those_of_all_runs(job: Merged) -> None:
     assert (report.read, report.written) == (None, None)
     largest = max((run for run in job.runs if run.ram is not None), key=lambda run: run.ram or 0)
     assert report.max_ram_of_rank is not None
-    assert (report.max_ram_of_rank.value, report.max_ram_of_rank.upper) == (largest.ram, largest.upper)
+    upper = None if largest.is_lower_bound else largest.ram
+    assert (report.max_ram_of_rank.value, report.max_ram_of_rank.upper) == (largest.ram, upper)
 
 
 def test_each_node_has_what_its_ranks_had(job: Merged) -> None:
@@ -109,9 +110,9 @@ def test_each_node_has_what_its_ranks_had(job: Merged) -> None:
         assert node.ranks == len({run.rank for run in runs})
         assert node.cpu_seconds == sum(run.cpu or 0.0 for run in known)
         assert (node.max_ram.value, node.max_ram.lower) == (None, max(run.ram or 0 for run in known))
-        if len(known) == len(runs) and not any(run.fault == 'running' for run in runs):
+        if all(run.is_known and not run.is_lower_bound and run.fault != 'running' for run in runs):
             at_once = max(
-                sum(other.upper or 0 for other in runs if other.start <= run.start < other.stop) for run in runs
+                sum(other.ram or 0 for other in runs if other.start <= run.start < other.stop) for run in runs
             )
             assert node.max_ram.upper == at_once
             with_bound += 1
@@ -125,7 +126,7 @@ def test_each_node_has_what_its_ranks_had(job: Merged) -> None:
         assert (node.cores, node.cpu_seconds_allotted) == (4, 4.0 * len(seconds))
         assert (node.gpu_seconds_allotted, node.asked_ram) == (None, 8 * GIB)
         assert (node.system_max_ram, node.system_ram_capacity) == (7 * GIB, 64 * GIB)
-    assert with_bound > 15
+    assert with_bound > 10
     assert job.report.cpu_seconds_allotted == sum(node.cpu_seconds_allotted or 0.0 for node in job.report.nodes)
 
 

@@ -26,17 +26,6 @@ def test_what_costs_more_than_can_be_saved_up_is_paid_off_afterwards() -> None:
     assert budget.affords(200.01, 2.0)
 
 
-def test_it_is_known_how_long_something_has_to_be_saved_up_for() -> None:
-    budget = Budget(now=0.0, share=0.01, most=0.25)
-    assert budget.seconds_until(0.0, 0.1) == 0.0
-    budget.spend(0.25)
-    assert budget.seconds_until(0.0, 0.1) == pytest.approx(10.0)
-    assert budget.seconds_until(4.0, 0.1) == pytest.approx(6.0)
-    assert budget.seconds_until(4.0, 9.0) == pytest.approx(21.0)  # what is too dear is had when all is saved up
-    budget.spend(0.25)
-    assert budget.seconds_until(4.0, 0.1) == pytest.approx(31.0)
-
-
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(1e-5, 0.5)), max_size=200))
 def test_no_more_than_the_share_is_ever_spent(steps: list[tuple[float, float]]) -> None:
     budget = Budget(now=0.0)

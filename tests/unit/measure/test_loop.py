@@ -27,10 +27,9 @@ class Tree:
         self.root = Process(7)
         self.root_gone = False
         self.members = {7: self.root}
-        self.gone: list[Process] = []
-        self.begun = 0.0
-        self.foreign_cpu = 0.0
         self.changes = self.listings = 0
+        self.counts_reaped_faults = True
+        self.may_miss_orphans = False
 
     def refresh(self):
         pass
@@ -66,9 +65,6 @@ class Slow(Resource):
         self.watched.append(round(self.clock.now - 100, 6))
         self.clock.now += 0.008
 
-    def sample_between(self) -> None:
-        self.calls.append('between')
-
     def follow(self, main: int | None, descendants: frozenset[int]) -> None:
         self.followed.append((main, descendants))
 
@@ -99,27 +95,6 @@ class Control:
         return None
 
 
-class EarlySamples:
-    """Has samples due at given moments."""
-
-    def __init__(self, clock: Clock, moments: list[float]):
-        self.clock = clock
-        self.moments = [100 + at for at in moments]
-        self.made: list[float] = []
-        self.on_grid: list[float] = []
-
-    def due(self) -> float:
-        return self.moments[0] if self.moments else float('inf')
-
-    def grid_sampled(self, now: float) -> None:
-        self.on_grid.append(round(now - 100, 6))
-        self.moments = [moment for moment in self.moments if moment > now]
-
-    def sample(self, now: float) -> None:
-        self.moments.pop(0)
-        self.made.append(round(now - 100, 6))
-
-
 CLOSE = [0.001, 0.003, 0.007, 0.015, 0.031, 0.063, 0.127, 0.255, 0.511]
 """Seconds after the start at which the first samples are made: 1, 2, 4, ... ms after one another."""
 
@@ -134,7 +109,6 @@ class Run(NamedTuple):
     """Seconds from the first sample and how many there were, at each publication."""
     control: Control
     end: str
-    early: EarlySamples
 
     @property
     def samples(self) -> list[tuple[float, str]]:
@@ -142,10 +116,9 @@ class Run(NamedTuple):
         return [(at, kind) for at, kind in self.resource.samples if at not in CLOSE]
 
 
-def run(events, *, interval=1.0, costs=None, tree=None, early=None, limits=None, exec_handle=None, clock=None) -> Run:
+def run(events, *, interval=1.0, costs=None, tree=None, limits=None, exec_handle=None, clock=None) -> Run:
     clock = clock or Clock()
     resource = Slow(clock, costs or {})
-    early_samples = EarlySamples(clock, early or [])
     published: list[bool] = []
     times: list[tuple[float, int]] = []
     grid = Grid(interval)
@@ -165,13 +138,12 @@ def run(events, *, interval=1.0, costs=None, tree=None, early=None, limits=None,
         watching=lambda: None,
         exec_handle=exec_handle,
         monotonic=clock,
-        early=None if early is None else early_samples,
         limits=limits,
     )
     loop.first()
     control = Control(clock, events)
     end = loop.run(control)
-    return Run(grid, resource, published, times, control, end, early_samples)
+    return Run(grid, resource, published, times, control, end)
 
 
 def test_samples_lie_on_a_fixed_grid_and_the_last_one_at_the_stop():
@@ -196,12 +168,6 @@ def test_limits_are_compared_after_each_sample_but_the_first_and_the_last():
     limits = Limits()
     ran = run([(3.5, STOP)], limits=limits)
     assert limits.checks == len(ran.resource.samples) - 2
-
-
-def test_limits_are_compared_after_each_early_sample():
-    limits = Limits()
-    ran = run([(3.5, STOP)], early=[0.6, 0.7, 1.2], limits=limits)
-    assert limits.checks == len(ran.resource.samples) - 2 + 3
 
 
 def test_a_sample_that_takes_longer_than_the_interval_skips_points_and_never_queues():
@@ -288,34 +254,15 @@ def test_a_held_command_is_watched_once_it_has_been_started(closed: float, watch
     assert ran.resource.watched == watched
 
 
-def test_early_samples_are_made_between_the_points_and_do_not_shift_them():
-    ran = run([(2.5, STOP)], early=[0.02, 0.6, 1.2, 2.4])
-    assert ran.early.made == [0.02, 0.6, 1.2, 2.4]
-    assert [at for at, _ in ran.samples] == [0, 1, 2, 2.5]
-    assert ran.early.on_grid == [0, *CLOSE, 1, 2, 2.5]
-
-
-def test_resources_are_asked_after_each_early_sample():
-    ran = run([(2.5, STOP)], early=[0.6, 0.7, 1.2])
-    assert ran.resource.calls.count('between') == 3
-    assert ran.times[-1][1] == len(ran.resource.samples)
-
-
-def test_an_early_sample_at_a_point_of_the_grid_is_left_to_that():
-    ran = run([(1.5, STOP)], early=[1.0])
-    assert ran.early.made == []
-
-
 def test_nothing_is_sampled_once_all_processes_have_ended():
     tree = Tree()
     tree.root_gone = True
     tree.members = {}
-    ran = run([(1000.5, STOP)], tree=tree, early=[600.0])
+    ran = run([(1000.5, STOP)], tree=tree)
     assert ran.control.waits[-1] is None
     assert ran.control.waits.count(None) == 1
     assert ran.grid.skipped == 0
     assert ran.samples == [(0, 'first'), (1000.5, 'last')]
-    assert ran.early.made == []
     assert ran.published == [True] * 11
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -14,41 +13,34 @@ from gpu_tracker.sampler.control import STOP
 from gpu_tracker.sampler.grid import Grid
 from gpu_tracker.sampler.lineage import Lineage
 from gpu_tracker.sampler.loop import Loop
-from support.simulated_memory import FakeFiles, FakeTree
-
-if TYPE_CHECKING:
-    from gpu_tracker.processes.process import Process
+from support.simulated_memory import FAULTS, Files, Tree
 
 ROOT = 10
 SHARE = 0.01
 
 
-class Tree(FakeTree):
-    """Processes that all grow all the time; reading them costs CPU time."""
-
-    root_gone = False
-    begun = foreign_cpu = 0.0
+class WritingTree(Tree):
+    """A program and copies of it, which may all make copies of pages all the time; reading them costs CPU time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.gone: list[Process] = []
-        self.files = FakeFiles(self)
+        self.files = Files(self)
         self.refresh_cost = 0.0
 
     def become(self, processes: int) -> None:
-        for pid in list(self.members):
+        for pid in list(self.memory):
             if pid >= ROOT + processes:
                 self.end(pid)
-        for pid in range(ROOT, ROOT + processes):
-            self.put(pid, private=10, parent=ROOT)
+                self.reap(pid)
+        for pid in range(ROOT + 1, ROOT + processes):
+            if pid not in self.memory:
+                self.fork(ROOT, pid)
 
     def refresh(self) -> None:
         self.files.spent += self.refresh_cost
-        for process in list(self.members.values()):
-            self.put(process.pid, private=process.private + 5, faults=1300)
-
-    def ignores_children(self, process: Process) -> bool:
-        return False
+        for memory in self.memory.values():
+            memory.faults += 5 * FAULTS
+        super().refresh()
 
 
 class Machine:
@@ -58,8 +50,9 @@ class Machine:
 
     def __init__(self) -> None:
         self.now = 100.0
-        self.tree = Tree()
-        self.tree.become(1)
+        self.tree = WritingTree()
+        self.tree.start(ROOT, 300)
+        self.tree.refresh()
         files = self.tree.files
         self.limit = OverheadLimit(SHARE, files.cpu_time)
         self.samples = 0
@@ -67,7 +60,7 @@ class Machine:
         self.loop = Loop(
             tree=self.tree,
             lineage=Lineage(self.tree),
-            resources=[Ram(LinuxRamReader(self.tree, files, self.limit, files.cpu_time), self)],
+            resources=[Ram(LinuxRamReader(self.tree, files, self.limit, files.cpu_time), self, self.tree)],
             grid=self.grid,
             interval=1.0,
             publish=self.publish,
@@ -96,8 +89,8 @@ class Machine:
 
     def count(self) -> None:
         files = self.tree.files
-        exact = files.read.count('smaps') + files.read.count('smaps_rollup')
-        self.seen.append((self.samples, exact, files.read.count('peak')))
+        names = [name for name, _ in files.read]
+        self.seen.append((self.samples, names.count('pages'), names.count('mark')))
 
 
 def test_under_a_limit_the_sampling_degrades_step_by_step_and_recovers() -> None:
@@ -208,12 +201,3 @@ def test_a_limit_that_is_never_enough_only_makes_the_pauses_long() -> None:
     limit = OverheadLimit(1e-300, lambda: 0.0)
     limit.begin(0.0)
     assert limit.seconds_to_next_sample(0.0) == 1e6
-
-
-def test_under_a_limit_it_is_known_how_long_something_has_to_be_saved_up_for() -> None:
-    limit = OverheadLimit(SHARE, lambda: 0.0)
-    limit.begin(0.0)
-    assert limit.seconds_until(0.0, 0.1) == 0.0
-    assert limit.seconds_until(0.0, 0.15) == pytest.approx(5.0)
-    assert limit.seconds_until(5.1, 0.15) == 0.0
-    assert OverheadLimit(1e-300, lambda: 0.0).seconds_until(0.0, 0.1) == 1e6

@@ -24,24 +24,31 @@ TOTALS = {
         'combined': GROUP,
         'system': 9_000_000,
         'capacity': 10_000_000,
-        'lower': {'main': GROUP, 'descendants': UNKNOWN, 'combined': GROUP},
-        'upper': {'main': None, 'descendants': None, 'combined': None},
-        'beside_descendants': None,
+        'ceilings': [1_000_000, 0, 1_000_000],
+        'most_of_main': 1_000_000,
+        'reasons': [],
     },
     'cpu': {
         **{key: [1.0, 0.5] for key in ('main', 'descendants', 'combined', 'system')},
         'threads': [1, 0, 1],
         'cores': 2,
+        'before': 0.0,
+        'unreceived': 0.0,
+        **dict.fromkeys(('has_reaped', 'has_orphans', 'is_ignored'), False),
+        'counts_reaped': True,
     },
     'gpu': {
         'count': 0, 'expected': 0, 'capacity': 0, 'system': 0, 'main': 0, 'descendants': 0, 'combined': 0,
         'max_sum': 0.0, 'mean_sum': 0.0,
     },
 }  # fmt: skip
-RECORD = {
-    **dict.fromkeys(('unreadable', 'is_limited', 'held', 'has_descendants', 'has_clocks', 'cpu_is_lower_bound'), False),
-    'tracked_seconds': None,
+LINEAGE = {
+    'has_descendants': False,
+    'faults_of_waited_for': 0,
+    'older_has_ended': False,
+    'may_miss_orphans': False,
 }
+RECORD = {'is_limited': False, 'held': False, 'tracked_seconds': None}
 
 
 class Sampled(Resource):
@@ -62,7 +69,13 @@ def store() -> Iterator[Store]:
 
 
 def publisher(
-    store: Store, path: Path, *, settles: bool = False, report_format: str = 'json', **record: object
+    store: Store,
+    path: Path,
+    *,
+    settles: bool = False,
+    report_format: str = 'json',
+    held: bool = False,
+    has_descendants: bool = False,
 ) -> Publisher:
     return Publisher(
         {
@@ -75,7 +88,10 @@ def publisher(
         },
         store=store,
         resources={name: Sampled(name) for name in TOTALS},
-        record=lambda: RECORD | record,
+        record=lambda: {
+            'record': RECORD | {'held': held},
+            'lineage': LINEAGE | {'has_descendants': has_descendants},
+        },
     )
 
 
@@ -92,12 +108,16 @@ def test_the_report_so_far_is_written_once_a_second(store: Store, tmp_path: Path
 
 
 @pytest.mark.parametrize(('has_descendants', 'total'), [(False, 0.0), (True, None)])
-def test_what_is_published_is_reconciled(store: Store, tmp_path: Path, total: float, *, has_descendants: bool) -> None:
+def test_the_report_is_settled_and_the_store_has_what_was_read(
+    store: Store, tmp_path: Path, total: float, *, has_descendants: bool
+) -> None:
     path = tmp_path / 'report'
     told = publisher(store, path, has_descendants=has_descendants)
     told.publish(1.0, seconds=2.0, samples=3, last=False, abandoned=False)
     assert json.loads(path.read_text())['max_ram']['descendants']['total_rss'] == total
-    assert store.read()['ram']['descendants'] == ([None, None, None] if has_descendants else [0, 0, 0])
+    evidence = store.read()
+    assert evidence['ram'] == TOTALS['ram']
+    assert evidence['lineage'] == LINEAGE | {'has_descendants': has_descendants}
 
 
 def test_a_tracker_that_settles_writes_the_last_report_itself_unless_it_has_gone(store: Store, tmp_path: Path) -> None:

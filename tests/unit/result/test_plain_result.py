@@ -57,6 +57,7 @@ OTHER_SECTIONS = {
         'problem': None,
     },
     'termination_reason': 'memory_limit',
+    'lower_bounds': ['max_ram.combined.total_rss'],
 }
 
 

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from gpu_tracker.report import FORMATS, build
-from gpu_tracker.resources import settle
 from gpu_tracker.units import Units
 
 TOTALS = {
@@ -17,12 +16,6 @@ TOTALS = {
         'combined': [914_000_000, None, None],
         'system': 1_899_000_000,
         'capacity': 63_088_000_000,
-        'lower': {
-            'main': [914_000_000, 700_000_000, 160_600_000],
-            'descendants': [0, 0, 0],
-            'combined': [900_000_000, None, None],
-        },
-        'upper': {'main': 914_000_000, 'descendants': 0, 'combined': None},
     },
     'cpu': {
         'main': [15.0, 1.6],
@@ -191,7 +184,7 @@ def io_totals() -> dict[str, object]:
         'bytes': [1.5 * giga, 2 * giga, 0, 4 * giga, 5 * giga],
         'rates': [0.25 * giga, 0.5 * giga, giga, 2 * giga],
         'faults': [70, 1],
-        'switches': [None, None],
+        'switches': [12, 3],
     }
     unknown = {'bytes': [None] * 5, 'rates': [None] * 4, 'faults': [None] * 2, 'switches': [None] * 2}
     return {'main': main, 'descendants': unknown, 'combined': unknown}
@@ -199,7 +192,6 @@ def io_totals() -> dict[str, object]:
 
 def test_a_section_that_was_asked_for_stands_after_the_others():
     totals = {**TOTALS, 'io': io_totals()}
-    settle(totals, {'main': (12, 3)})
     report = build(totals, Units('gigabytes', 'megabytes', 'hours', 2))
     text = FORMATS['text'](report)
     assert text.startswith(f'{TEXT}{IO_TEXT}')
@@ -207,3 +199,18 @@ def test_a_section_that_was_asked_for_stands_after_the_others():
     assert list(io) == ['unit', 'main', 'descendants', 'combined']
     assert io['main']['voluntary_context_switches'] == 12
     assert set(io['combined'].values()) == {None}
+
+
+def test_lower_bounds_are_in_json_alone():
+    reason = 'processes may have had more between two samples'
+    bounds = {'max_ram.descendants.total_rss': reason, 'max_ram.combined.total_rss': reason}
+    bounded = usage(lower_bounds=bounds)
+    assert bounded.lower_bounds == ('max_ram.descendants.total_rss', 'max_ram.combined.total_rss')
+    assert json.loads(FORMATS['json'](bounded))['lower_bounds'] == list(bounds)
+    for report_format in ('text', 'summary', 'csv'):
+        assert FORMATS[report_format](bounded) == FORMATS[report_format](usage())
+
+
+def test_without_lower_bounds_there_is_no_list_of_them():
+    assert usage(lower_bounds={}).lower_bounds is usage().lower_bounds is None
+    assert 'lower_bounds' not in json.loads(FORMATS['json'](usage(lower_bounds={})))

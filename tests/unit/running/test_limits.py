@@ -10,7 +10,6 @@ from gpu_tracker.cli.request import read_request
 from gpu_tracker.cli.track import TEXT
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.limits import CPU, GPU_MEMORY, MEMORY, REASONS, SAMPLED, TIME, Limit, RunLimits
-from gpu_tracker.resources.ram.reading import RamMaxima, RamReading, Resident
 from gpu_tracker.sampler.limit_watch import LIMITED, LimitWatch
 from gpu_tracker.units import parse_time
 
@@ -242,15 +241,13 @@ def test_the_sampler_reports_the_first_limit_once() -> None:
     assert reported == [(GPU_MEMORY, 701)]
 
 
-def test_no_run_is_ended_for_memory_that_was_only_estimated() -> None:
-    maxima = RamMaxima()
-    unknown = Resident(None)
-    estimated = Resident(900)
-    estimated.lower = None
-    maxima.add(RamReading(unknown, unknown, estimated, (None, None, None)))
-    assert maxima.most_for_certain is None
-    maxima.add(RamReading(unknown, unknown, Resident(501), (None, None, None)))
-    assert maxima.most_for_certain == 501
+def test_the_totals_of_all_processes_together_are_compared() -> None:
+    totals = {
+        'cpu': {'main': (1.0, None), 'combined': (3.5, 1.0)},
+        'ram': {'main': (400, 300, 100), 'combined': (900, None, None)},
+        'gpu': {'combined': None},
+    }
+    assert limits.used_in(totals) == {CPU: 3.5, MEMORY: 900, GPU_MEMORY: None}
 
 
 def test_what_needs_a_sampler_is_what_it_compares() -> None:

@@ -59,22 +59,6 @@ def test_where_the_numbers_begin_anew_all_are_listed_and_those_that_may_be_new_r
     assert machine.files.listings == 2
 
 
-def test_the_numbers_that_were_given_are_counted_whoever_has_them() -> None:
-    machine = Machine()
-    machine.take()
-    assert machine.pids.given == 0
-    machine.files.last = 104
-    machine.take()
-    assert machine.pids.given == 4
-    machine.files.last = 20  # they have begun anew, so that there may have been any number
-    machine.take()
-    assert machine.pids.given is not None
-    assert machine.pids.given > 30_000
-    machine.files.last = None
-    machine.take()
-    assert machine.pids.given is None
-
-
 def test_too_many_numbers_cost_more_than_a_listing() -> None:
     machine = Machine()
     machine.take()

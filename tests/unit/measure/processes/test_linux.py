@@ -13,6 +13,8 @@ from support.simulated_proc import PAGE, ProcFolder
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpu_tracker.processes.process import Process
+
 ROOT = 50
 INIT, SHELL, LAUNCHER, SAMPLER = 1, 20, 40, 999
 
@@ -205,30 +207,7 @@ def test_what_has_not_run_is_read_again_after_a_second(proc: ProcFolder) -> None
     assert tree.root.resident == 100 * PAGE
     now.now = 1.0
     tree.refresh()
-    assert (tree.root.resident, tree.root.anonymous) == (10 * PAGE, 8 * PAGE)
-
-
-def test_cpu_time_alone_changes_no_memory(proc: ProcFolder) -> None:
-    tree = open_tree(proc)
-    tree.refresh()
-    changes, memory_changes = tree.changes, tree.memory_changes
-    proc.put(ROOT, LAUNCHER, ticks=(30, 20, 0, 0))
-    tree.refresh()
-    assert tree.changes > changes
-    assert tree.memory_changes == memory_changes
-    proc.put(ROOT, LAUNCHER, ticks=(30, 20, 0, 0), faults=(1, 0, 0, 0))
-    tree.refresh()
-    assert tree.memory_changes > memory_changes
-
-
-@pytest.mark.parametrize('pages', [90, 110])
-def test_a_size_that_is_seen_between_two_samples_changes_memory(proc: ProcFolder, pages: int) -> None:
-    tree = open_tree(proc)
-    tree.refresh()
-    memory_changes = tree.memory_changes
-    proc.put(ROOT, LAUNCHER, pages=pages)
-    tree.refresh_memory()
-    assert tree.memory_changes > memory_changes
+    assert (tree.root.resident, tree.root.files) == (10 * PAGE, 2 * PAGE)
 
 
 def test_without_process_clocks_the_ticks_stand(proc: ProcFolder) -> None:
@@ -278,23 +257,6 @@ def test_the_launcher_adopts_nobody_but_the_orphans_of_the_command(proc: ProcFol
     proc.put(61, LAUNCHER)
     tree.refresh()
     assert pids(tree) == [ROOT, 61]
-
-
-@pytest.mark.parametrize(
-    ('group', 'session', 'belongs'),
-    [(60, SHELL, True), (7, 60, True), (SHELL, SHELL, False), (8, 8, False), (65, 8, True)],
-)
-@pytest.mark.parametrize('adopter', [INIT, SHELL])
-def test_an_orphan_is_known_by_a_group_that_a_member_has_made(
-    proc: ProcFolder, adopter: int, group: int, session: int, belongs: bool
-) -> None:
-    proc.put(60, ROOT, group=60, session=60)
-    proc.put(66, ROOT, group=65, session=SHELL)  # whose leader has ended
-    tree = open_tree(proc)
-    proc.remove(60)  # between the sample before and this one
-    proc.put(61, adopter, group=group, session=session)
-    tree.refresh()
-    assert (61 in tree.members) is belongs
 
 
 def test_a_process_that_runs_in_the_memory_of_its_parent_does_not_count(proc: ProcFolder) -> None:
@@ -359,85 +321,60 @@ def test_more_processes_than_descriptors(monkeypatch: pytest.MonkeyPatch) -> Non
         tree._files.close(process)
 
 
-def test_between_two_samples_only_cpu_time_and_memory_are_read(proc: ProcFolder) -> None:
-    proc.put(60, ROOT)
+def test_the_size_at_the_previous_sample_is_known(proc: ProcFolder) -> None:
     tree = open_tree(proc)
-    proc.put(60, ROOT, pages=300, of_files=50, threads=9, faults=(7, 0, 0, 0))
-    tree.refresh_memory()
-    process = tree.members[60]
-    assert (process.resident, process.anonymous) == (300 * PAGE, 250 * PAGE)
-    assert process.own_cpu == proc.cpu[60]
-    assert (process.threads, process.faults) == (1, 0)
+    proc.put(ROOT, LAUNCHER, pages=150, faults=(1, 0, 0, 0))
     tree.refresh()
-    assert (process.threads, process.faults) == (9, 7)
+    assert (tree.root.resident_before, tree.root.resident) == (100 * PAGE, 150 * PAGE)
+    tree.refresh()  # it has not run
+    assert (tree.root.resident_before, tree.root.resident) == (150 * PAGE, 150 * PAGE)
 
 
-def test_what_is_new_between_two_samples_becomes_a_member(proc: ProcFolder) -> None:
+def test_another_program_begins_its_mark_anew_and_is_nobodys_copy(proc: ProcFolder) -> None:
     tree = open_tree(proc)
-    tree.arrived = []
-    proc.put(60, ROOT)
-    tree.find_new()
-    assert pids(tree) == [ROOT, 60]
-    assert tree.arrived == [tree.members[60]]
-
-
-def test_one_that_is_gone_between_two_samples_has_no_memory_and_is_told_by_the_next(proc: ProcFolder) -> None:
-    proc.put(60, ROOT)
-    tree = open_tree(proc)
-    process = tree.members[60]
-    proc.remove(60)
-    tree.refresh_memory()
-    assert (process.left, process.resident) == (True, 0)
-    assert tree.members[60] is process
+    proc.put(60, ROOT, image=(1000 + ROOT, 2000 + ROOT, 3000 + ROOT))
     tree.refresh()
-    assert tree.gone == [process]
-    assert pids(tree) == [ROOT]
+    process = tree.members[60]
+    process.mark = 7
+    assert (process.forked, process.relative, process.programs) == (True, tree.root, 0)
+    proc.put(60, ROOT, image=(1, 2, 3))
+    tree.refresh()
+    assert (process.forked, process.relative, process.programs, process.mark) == (False, None, 1, None)
 
 
-def test_one_that_has_shrunk_and_has_another_image_is_another_program(proc: ProcFolder) -> None:
+def test_who_may_have_reaped_one_that_is_gone_is_read_again(proc: ProcFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     proc.put(60, ROOT)
     tree = open_tree(proc)
-    tree.arrived = []
-    process = tree.members[60]
-    proc.put(60, ROOT, pages=40, of_files=10)
-    tree.refresh_memory()
-    assert process.programs == 0
-    proc.put(60, ROOT, pages=10, of_files=10, image=(1, 2, 3))
-    tree.refresh_memory()
-    assert process.programs == 1
-    assert tree.arrived == [process]
+    line = tree._files.line
 
+    def line_while_the_root_reaps(process: Process) -> bytes:
+        if process.pid == 60 and 60 in proc.cpu:
+            proc.remove(60)
+            proc.put(ROOT, LAUNCHER, ticks=(0, 0, 20, 0))
+        return line(process)
 
-def test_what_a_member_was_told_of_its_children_is_taken_over_by_whole_samples(proc: ProcFolder) -> None:
-    tree = open_tree(proc)
-    tree.root.is_young = True
-    proc.put(ROOT, LAUNCHER, faults=(5, 30, 0, 0), ticks=(1, 0, 20, 0))
-    tree.refresh_memory()
-    assert tree.root.faults == 5
-    assert (tree.root.reaped_cpu, tree.root.reaped_faults) == (0.0, 0)
+    monkeypatch.setattr(tree._files, 'line', line_while_the_root_reaps)
+    proc.cpu[60] += 1.0
     tree.refresh()
-    assert (tree.root.reaped_cpu, tree.root.reaped_faults) == (20 / os.sysconf('SC_CLK_TCK'), 30)
+    assert tree.root.reaped_cpu == 20 / os.sysconf('SC_CLK_TCK')
 
 
-def test_a_copy_has_inherited_what_it_and_its_parent_have(proc: ProcFolder) -> None:
+def test_a_copy_is_one_of_its_parent(proc: ProcFolder) -> None:
     tree = open_tree(proc)
     image = (1000 + ROOT, 2000 + ROOT, 3000 + ROOT)
     proc.put(60, ROOT, pages=90, of_files=40, image=image)
     tree.refresh()
     process = tree.members[60]
-    assert process.relative is tree.root
-    assert tree.root.has_copies
-    assert process.inherited == process.first_anonymous == 50 * PAGE
+    assert (process.forked, process.relative) == (True, tree.root)
 
 
-def test_a_copy_whose_parent_has_ended_has_inherited_from_the_largest_of_its_family(proc: ProcFolder) -> None:
+def test_a_copy_whose_parent_has_ended_is_one_of_the_largest_of_its_family(proc: ProcFolder) -> None:
     image = (1000 + ROOT, 2000 + ROOT, 3000 + ROOT)
     proc.put(60, ROOT, pages=200, of_files=40, image=image)
     tree = open_tree(proc, launcher=LAUNCHER)
     proc.put(61, LAUNCHER, pages=190, of_files=40, image=image)
     tree.refresh()
     assert tree.members[61].relative is tree.members[60]
-    assert tree.members[61].inherited == 150 * PAGE
 
 
 def test_another_program_is_nobodys_copy(proc: ProcFolder) -> None:
@@ -445,4 +382,4 @@ def test_another_program_is_nobodys_copy(proc: ProcFolder) -> None:
     proc.put(60, ROOT)
     tree.refresh()
     process = tree.members[60]
-    assert (process.relative, process.forked, process.inherited) == (None, False, 0)
+    assert (process.relative, process.forked) == (None, False)

@@ -10,9 +10,8 @@ import pytest
 
 from gpu_tracker.processes import SAMPLER_MARK, default_reader
 from gpu_tracker.processes.portable import PortableProcessTree
-from gpu_tracker.resources import FIRST
 from gpu_tracker.resources.context import open_process_tree
-from gpu_tracker.resources.ram import PortableRamReader
+from gpu_tracker.resources.ram.portable import PortableRamReader
 
 IDLE = 'import sys; print(flush=True); sys.stdin.read()'
 
@@ -64,8 +63,7 @@ def test_a_zombie_keeps_its_time_and_has_no_memory(child: subprocess.Popen[bytes
     tree.refresh()
     assert (tree.root.ended, tree.root.resident, tree.root.threads, tree.root_gone) == (True, 0, 0, False)
     assert tree.root.own_cpu >= before
-    reading = PortableRamReader(tree).read(0.0, FIRST)
-    assert reading.main.total is None
+    assert PortableRamReader(tree).current()[0][0] is None
     child.wait()
     tree.refresh()
     assert tree.root_gone
@@ -100,11 +98,11 @@ def test_there_is_no_such_process() -> None:
 
 def test_sizes_add_up_and_what_is_private_or_shared_is_unknown(child: subprocess.Popen[bytes]) -> None:
     tree = opened(os.getpid())
-    reading = PortableRamReader(tree).read(0.0, FIRST)
-    assert reading.combined.total == reading.main.total + reading.descendants.total
-    assert reading.main.total == tree.root.resident
-    for group in (reading.main, reading.descendants, reading.combined):
-        assert (group.private, group.shared, group.peak) == (None, None, None)
+    main, descendants, combined = PortableRamReader(tree).current()
+    assert combined[0] == main[0] + descendants[0]
+    assert main[0] == tree.root.resident
+    for group in (main, descendants, combined):
+        assert group[1:] == (None, None)
 
 
 @pytest.mark.skipif(sys.platform != 'linux', reason='this machine does not run Linux')

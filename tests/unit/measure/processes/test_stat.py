@@ -19,13 +19,14 @@ def test_a_recorded_line() -> None:
     process = Process(1234)
     stat.update(process, RECORDED)
     assert (process.name, process.parent, process.group, process.session) == (b'Web Content', 1200, 1190, 1180)
-    assert process.faults == 5013
+    assert (process.faults, process.reaped_faults) == (5013, 73)
+    assert stat.all_faults(RECORDED) == ((5001, 12), (70, 3))
     assert process.own_cpu == 300 / TICKS
     assert process.reaped_cpu == 37 / TICKS
     assert process.threads == 9
     assert process.start == stat.start(RECORDED) == 8812.0
-    assert process.faults == stat.faults(RECORDED)
-    assert process.virtual == 2703290368
+    assert (stat.parent(RECORDED), stat.state(RECORDED)) == (1200, b'S')
+    assert process.stack == b'140720000000000'
     assert not process.ended
     assert stat.image(RECORDED) == (b'140720000000000', b'94100000004', b'140720000000100')
     assert stat.has_reaped(RECORDED)
@@ -60,8 +61,16 @@ def test_in_exec_and_at_the_end_there_are_no_arguments(threads: int, arguments_e
     assert not stat.has_no_arguments(RECORDED)
 
 
-def test_resident_sizes() -> None:
-    assert stat.resident(b'5000 300 120 1 0 900 0\n') == (300 * PAGE, 180 * PAGE)
+@pytest.mark.parametrize('hidden', ['0', '140720000009999'])
+def test_an_exec_keeps_the_stack_until_the_new_one_is_known(hidden: str) -> None:
+    process = Process(1234)
+    stat.update(process, RECORDED)
+    stat.update(process, RECORDED.replace(b'140720000000000', hidden.encode()))
+    assert process.stack == (b'140720000000000' if hidden == '0' else hidden.encode())
+
+
+def test_resident_bytes_and_those_of_files() -> None:
+    assert stat.resident(b'5000 300 120 1 0 900 0\n') == (300 * PAGE, 120 * PAGE)
     assert stat.resident(b'0 0 0 0 0 0 0\n') == (0, 0)
 
 

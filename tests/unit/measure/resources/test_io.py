@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.processes.exit_sums import ExitSums
 from gpu_tracker.processes.process import Process
 from gpu_tracker.resources import FIRST, MIDDLE
 from gpu_tracker.resources.io import Io, UnknownIo
@@ -288,59 +286,6 @@ def test_another_users_process_makes_its_groups_unknown_and_is_told_once(tree: T
     assert read_and_written(io) == {'main': [0, 0], 'descendants': [None, None], 'combined': [None, None]}
     assert [level for level, _ in io.take_messages()] == ['warning']
     assert io.take_messages() == []
-
-
-def begun_with_reports(tree: Tree, files: Files) -> tuple[Io, SimpleNamespace]:
-    """Return the I/O after the first sample, and the processes that the kernel reports at their end."""
-    ended = SimpleNamespace(sums=ExitSums(tree), count=0)
-    ended.sums.begin()
-    io = Io(tree, files, ended=ended)
-    io.sample(0.0, FIRST)
-    return io, ended
-
-
-def test_page_faults_of_children_that_another_users_process_has_not_waited_for_count(tree: Tree, files: Files) -> None:
-    files.whole = files.alone = {10: (0, 0)}
-    files.forbidden = {11}
-    tree.put(11)
-    io, ended = begun_with_reports(tree, files)
-    ended.sums.end(12, 11, None, 0.0, 9, (0, 0, 0, 0, 0, 7, 2))
-    ended.count = 1
-    io.sample(1.0, MIDDLE)
-    assert io.totals()['descendants']['faults'] == [7, 2]
-    tree.put(11, faults=(3, 0, 0, 0))
-    io.sample(2.0, MIDDLE)
-    assert io.totals()['descendants']['faults'] == [10, 2]
-
-
-def test_a_child_that_is_reported_and_then_waited_for_before_the_reading_counts_once(tree: Tree, files: Files) -> None:
-    files.whole = files.alone = {10: (0, 0)}
-    io, ended = begun_with_reports(tree, files)
-    ended.sums.end(12, 10, None, 0.0, 9, (5, 0, 0, 0, 0, 9, 0))
-    ended.count = 1
-    io.sample(1.0, MIDDLE)  # nobody has waited for it yet
-    assert read_and_written(io)['combined'] == [5, 0]
-    files.reaped_just_now = 9
-    files.whole = {10: (7, 0)}
-    io.sample(2.0, MIDDLE)
-    assert read_and_written(io)['combined'] == [7, 0]
-
-
-def test_a_child_that_is_waited_for_with_one_of_its_own_two_counts_with_no_more_than_it_has_had(
-    tree: Tree, files: Files
-) -> None:
-    files.whole = {10: (0, 0), 11: (1000, 0)}
-    files.alone = {10: (0, 0)}
-    tree.put(11)
-    io, ended = begun_with_reports(tree, files)
-    for pid in (12, 13):
-        ended.sums.end(pid, 11, None, 0.0, 10, (5, 0, 0, 0, 0, 10, 0))
-    ended.count = 2
-    tree.put(11, faults=(0, 10, 0, 0))
-    files.whole = {10: (1005, 0)}  # it has ended since the refresh, and the root has waited for it
-    files.reaped_just_now = 11
-    io.sample(1.0, MIDDLE)
-    assert read_and_written(io)['combined'] == [5, 0]
 
 
 def test_a_system_without_these_counters_makes_them_unknown(tree: Tree) -> None:
