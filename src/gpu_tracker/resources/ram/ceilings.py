@@ -47,6 +47,10 @@ class Ceilings:
         self._copied_since: set[Process] = set()
         """Processes that others have become copies of since then: what they write to may be copied."""
         self._reaped_faults: int | None = None
+        self._ended: set[Process] | None = None
+        """The members that had ended at the previous sample."""
+        self._noted_faults: dict[Process, int] = {}
+        """The page faults of each process that a ceiling has. One that is first seen while it exits has no memory."""
 
     def begin_anew(self, reading: ExactReading) -> None:
         """Count from an exact reading on."""
@@ -89,15 +93,20 @@ class Ceilings:
                 brought = self._brought_by(process.faults - seen.faults, self._huge_pages_at_last)
                 size = min(size, process.resident + brought)
             self._note_grown(process, size, self._brought_by(marks.unread_faults(process)))
+            self._noted_faults[process] = process.faults
         of_main = marks.peak(root) if root in counted else 0
-        for process in self._tree.members.values():
-            was_never_read = process is root and process.mark is None
-            if process.ended and (process.resident_before or was_never_read):  # all its page faults are known
-                more = self._brought_by(marks.unread_faults(process))
-                size = max(marks.peak(process), process.resident_before)
-                self._note_grown(process, size, more)
-                if process is root:
-                    of_main = max(size, process.resident_before + more)
+        ended = {process for process in self._tree.members.values() if process.ended}
+        if self._ended is None:  # they have ended before the run
+            self._ended = ended
+            self._noted_faults = {process: process.faults for process in ended}
+        for process in ended - self._ended:
+            more = self._brought_by(marks.unread_faults(process))  # all its page faults are known
+            size = max(marks.peak(process), process.resident_before)
+            self._note_grown(process, size, more)
+            self._noted_faults[process] = process.faults
+            if process is root:
+                of_main = max(size, process.resident_before + more)
+        self._ended = ended
         self.most_of_main = max(self.most_of_main, of_main)
         of_root, of_all = self._grown.get(root, 0), sum(self._grown.values()) + unseen
         self.most = list(map(max, self.most, self._beside_last(of_main, of_root, of_all)))
@@ -169,7 +178,7 @@ class Ceilings:
         """Return the page faults of children that no sample has seen, as their parents have got them since."""
         tree, before = self._tree, self._reaped_faults
         self._reaped_faults = reaped = sum([process.reaped_faults for process in tree.members.values()])
-        known = sum([process.faults for process in tree.gone if process is not tree.root])
+        known = sum([self._noted_faults.pop(process, 0) for process in tree.gone if process is not tree.root])
         return 0 if before is None else max(0, reaped - before - known)
 
     def brought_since_sample(self, process: Process) -> int:
