@@ -1,8 +1,8 @@
 """What groups of processes may have had beside what was read: the ceilings of RAM. Linux only.
 
-A ceiling is the last exact reading, and what the processes can have got since: growth of their sizes and high-water
-marks, and copies of pages, which take page faults. It never enters a figure. It decides when pages are read, and at the
-end whether a figure is marked as a lower bound.
+A ceiling is the last exact reading and what the processes can have got since. That is growth of their sizes and
+high-water marks, and copies of pages, which take page faults. A ceiling never enters a figure. It decides when pages
+are read, and whether a figure is marked as a lower bound in the end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Ceilings:
         self._ended: set[Process] | None = None
         """The members that had ended at the previous sample."""
         self._noted_faults: dict[Process, int] = {}
-        """The page faults of each process that a ceiling has. One that is first seen while it exits has no memory."""
+        """Page faults of processes that are in the ceilings. A process that exits when it is first seen is not."""
 
     def begin_anew(self, reading: ExactReading) -> None:
         """Count from an exact reading on."""
