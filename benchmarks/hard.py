@@ -57,7 +57,7 @@ _KINDS = {'peak': 'RAM', 'cpu': 'CPU'}
 
 @dataclass(frozen=True)
 class Program:
-    """A program of ``programs/hard.py``; without words it is a command that ends at once.
+    """A program of ``programs/hard.py``, or ``dd`` or ``sort``, which end at once and copy their own status.
 
     :ivar figures: What is compared: ``peak`` (bytes) and ``cpu`` (seconds).
     :ivar interval: The only one that it is sampled at; None: each of them.
@@ -84,7 +84,8 @@ _PROGRAMS = (
     Program('100 MB copied by each of 4 forks for 0.2 s', ('copies',)),
     Program('8 shared blocks of 50 MB in one child for 0.15 s', ('blocks', '1')),
     Program('8 shared blocks of 50 MB in 8 children for 0.15 s', ('blocks', '8')),
-    Program('a command that ends at once', ()),
+    Program('a command that ends at once', ('dd',)),
+    Program('a command of 10 MB that ends after 20 ms', ('sort',)),
     *(Program(f'a child of {life:g} s and 100 MB', ('child', f'{life:g}'), ('peak', 'cpu'), 1.0) for life in _LIVES),
 )
 
@@ -139,30 +140,39 @@ def _run(
     peer: Peer, environment: Environment, program: Program, interval: float, *, as_user: bool, delays: Iterator[float]
 ) -> dict[str, float]:
     """Return what a peer says of each figure, whether as a lower bound, and what is true."""
-    true = {'peak': _peak(program)} if program.words and 'peak' in program.figures else {}
+    copies_status = program.words[0] in {'dd', 'sort'}
+    true = {'peak': _peak(program, as_user=as_user)} if 'peak' in program.figures and not copies_status else {}
     with tempfile.TemporaryDirectory(prefix='truth-', dir=ON_DISK) as name:
         folder = Path(name)
         planned = Run(_words(program, folder, next(delays)), interval, folder)
         command = peer.command(environment, planned)
-        if as_user:
-            os.chown(folder, _USER_ID, _USER_ID)
-            command = [*_BECOME_USER, *command]
+        command = _as_user(command, folder) if as_user else command
         with started(command, folder, environment.variables(HOME=name), uuid.uuid4().hex) as process:
             wait_for_end(process)
         report = peer.report(planned, output_of(folder))
         true |= _told(folder)
     values: dict[str, float] = {}
     for figure, said in (('peak', report.peak_bytes), ('cpu', report.cpu_seconds)):
-        if figure in program.figures and figure not in peer.cannot and said is not None:
-            values |= {figure: said, f'true {figure}': true[figure]}
-            values[f'{figure} is lower bound'] = float(figure in report.lower_bounds)
+        if figure in program.figures and figure not in peer.cannot:
+            values |= {f'true {figure}': true[figure], f'{figure} is lower bound': figure in report.lower_bounds}
+            values |= {} if said is None else {figure: said}
     return values
 
 
+def _as_user(command: Sequence[str], folder: Path) -> list[str]:
+    """Return the words that run a command as an ordinary user, who gets the folder."""
+    for path in (folder, *folder.iterdir()):
+        os.chown(path, _USER_ID, _USER_ID)
+    return [*_BECOME_USER, *command]
+
+
 def _words(program: Program, folder: Path, delay: float) -> list[str]:
-    if not program.words:  # dd copies its own status, with its high-water mark, and ends
-        return ['dd', 'if=/proc/self/status', f'of={folder / "status"}', 'bs=64k', 'status=none']
     name, *more = program.words
+    if name == 'dd':
+        return ['dd', 'if=/proc/self/status', f'of={folder / "status"}', 'bs=64k', 'status=none']
+    if name == 'sort':
+        (folder / 'lines').write_text(8 * ('x' * 999_999 + '\n'), encoding='ascii')
+        return ['sort', '-o', str(folder / 'status'), str(folder / 'lines'), '/proc/self/status']
     return [base_python(), _PROGRAM, str(folder), name, f'{delay:.3f}', *more]
 
 
@@ -176,8 +186,11 @@ def _told(folder: Path) -> dict[str, float]:
 
 
 @functools.cache
-def _peak(program: Program) -> float:
-    """Return the bytes of a program at its largest: the page frames of its processes, which hold still."""
+def _peak(program: Program, *, as_user: bool) -> float:
+    """Return the bytes of a program at its largest: the page frames of its processes, which hold still.
+
+    :param as_user: Python may have some megabytes less then.
+    """
     if os.geteuid() != 0:
         raise FailedError('the truth needs root')
 
@@ -188,8 +201,10 @@ def _peak(program: Program) -> float:
     with tempfile.TemporaryDirectory(prefix='truth-', dir=ON_DISK) as name:
         folder = Path(name)
         words = _words(program, folder, 0)
-        with Stage(folder) as stage, started(words, folder, dict(os.environ), uuid.uuid4().hex) as process:
-            return stage.follow(process, look)['peak']
+        with Stage(folder) as stage:
+            command = _as_user(words, folder) if as_user else words
+            with started(command, folder, {**os.environ, 'HOME': name}, uuid.uuid4().hex) as process:
+                return stage.follow(process, look)['peak']
 
 
 def table(results: Results) -> Table:
@@ -215,8 +230,9 @@ def table(results: Results) -> Table:
 _TEXT = (
     '≥: the JSON reports the figure as a lower bound. Bold: more than 5 % too low without that mark, or more than 5 % '
     'too high. Of several rounds: the median, the range if it is wider than 5 %, and the number that is wrong. '
-    'The truth of RAM is the number of page frames at the largest moment, counted in a run of its own; a command '
-    'that ends at once reports its high-water mark. The truth of CPU is what the programs report by getrusage.'
+    'The truth of RAM is the number of page frames at the largest moment, counted in a run of its own; commands '
+    'that end at once report their high-water mark. The truth of CPU is what the programs report by getrusage. Other '
+    'tools are measured as the user that runs the benchmark, with --quick at 1 s only.'
 )
 
 
@@ -225,7 +241,7 @@ def _cell(results: Results, row: str, peer: str, figure: str) -> str:
         results.rounds(PART, row, peer, kind) for kind in (figure, f'true {figure}', f'{figure} is lower bound')
     )
     if not said:
-        return DASH
+        return 'unknown' if true else DASH
     ratios = {number: value / true[number] for number, value in said.items()}
     wrong = sum(ratio > 1 + _NEAR or (ratio < 1 - _NEAR and not marks[number]) for number, ratio in ratios.items())
     text = f'{statistics.median(ratios.values()):.3f}'

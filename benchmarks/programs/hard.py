@@ -20,38 +20,26 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
-from known import (  # type: ignore[import-not-found]  # it lies beside this file
-    MEGABYTE,
-    PATIENCE,
-    STAGE,
-    burn,
-    cpu_seconds,
-    fill,
-    filled,
-    forked,
-    gate,
-    hold,
-    tell,
-)
+import known  # type: ignore[import-not-found]  # it lies beside this file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-_BLOCK = 100 * MEGABYTE
+_BLOCK = 100 * known.MEGABYTE
 _FORKS = 4
 _TEMPORARIES = 25
-_TEMPORARY = 4 * MEGABYTE
+_TEMPORARY = 4 * known.MEGABYTE
 _TAKERS = 8
 _TURNS = 5
-_THREAD_BLOCK = 150 * MEGABYTE
+_THREAD_BLOCK = 150 * known.MEGABYTE
 _NAMESPACE_SECONDS = 1.0
 _ORPHAN_SECONDS = 0.5
-_MAPPED = 120 * MEGABYTE
+_MAPPED = 120 * known.MEGABYTE
 _MAPPERS = 3
 _BLOCKS = 8
-_SMALL_BLOCK = 50 * MEGABYTE
+_SMALL_BLOCK = 50 * known.MEGABYTE
 
-_is_counted = os.path.exists(f'{STAGE}/go')
+_is_counted = os.path.exists(f'{known.STAGE}/go')
 
 
 def moved() -> None:
@@ -69,7 +57,7 @@ def temporaries() -> None:
             _private(_TEMPORARY).close()
         return _private(_TEMPORARY)
 
-    with filled(_BLOCK), _workers(_FORKS, work) as pids:
+    with known.filled(_BLOCK), _workers(_FORKS, work) as pids:
         _at_largest(pids, 0.3)
 
 
@@ -84,7 +72,7 @@ def turns() -> None:
             _private(_BLOCK).close()
             os.write(pass_on, b'.')
 
-    with _workers(_TAKERS, work) as pids, filled(_BLOCK):
+    with _workers(_TAKERS, work) as pids, known.filled(_BLOCK):
         _at_largest(pids, 0)
 
 
@@ -93,7 +81,7 @@ def first_thread() -> None:
 
     def work() -> None:
         time.sleep(0.1)  # until the first thread has ended
-        with filled(_THREAD_BLOCK), _workers(1, lambda: None) as pids:
+        with known.filled(_THREAD_BLOCK), _workers(1, lambda: None) as pids:
             _at_largest(pids, 0.5, threading.get_native_id())
         _tell_cpu_and_end()
 
@@ -103,7 +91,7 @@ def first_thread() -> None:
 
 def namespace() -> float:
     """Use a second of CPU time in a process that dies with its PID namespace; return its CPU seconds."""
-    words = ['unshare', '-Urpf', '--mount-proc', sys.executable, __file__, STAGE, 'namespace-init', '0']
+    words = ['unshare', '-Urpf', '--mount-proc', sys.executable, __file__, known.STAGE, 'namespace-init', '0']
     return float(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
 
 
@@ -112,11 +100,11 @@ def namespace_init() -> None:
     output, input_ = os.pipe()
 
     def work() -> None:
-        burn(_NAMESPACE_SECONDS)
+        known.burn(_NAMESPACE_SECONDS)
         os.write(input_, str(time.process_time()).encode())
         signal.pause()
 
-    forked(work)
+    known.forked(work)
     os.write(1, os.read(output, 20))
 
 
@@ -126,9 +114,9 @@ def orphan() -> float:
     stay, end = os.pipe()
 
     def be_parent() -> None:
-        subprocess.Popen([sys.executable, __file__, STAGE, 'orphan-work', '0'], stdin=stay, stdout=input_)
+        subprocess.Popen([sys.executable, __file__, known.STAGE, 'orphan-work', '0'], stdin=stay, stdout=input_)
 
-    os.waitpid(forked(be_parent), 0)
+    os.waitpid(known.forked(be_parent), 0)
     _at_largest([int(os.read(output, 20))], 0.3)
     os.close(end)
     return float(os.read(output, 20))
@@ -136,8 +124,8 @@ def orphan() -> float:
 
 def orphan_work() -> None:
     """Use memory and CPU time, say so, and stay until the end of the input."""
-    with filled(_BLOCK):
-        burn(_ORPHAN_SECONDS)
+    with known.filled(_BLOCK):
+        known.burn(_ORPHAN_SECONDS)
         os.write(1, str(os.getpid()).encode())
         sys.stdin.read()
     os.write(1, str(time.process_time()).encode())
@@ -146,8 +134,8 @@ def orphan_work() -> None:
 def shared() -> None:
     """Have three children map the same 120 MB of a memfd for a moment."""
     descriptor = os.memfd_create('hard')
-    block = bytes(MEGABYTE)
-    for _ in range(_MAPPED // MEGABYTE):
+    block = bytes(known.MEGABYTE)
+    for _ in range(_MAPPED // known.MEGABYTE):
         os.write(descriptor, block)
 
     def work() -> mmap.mmap:
@@ -161,7 +149,7 @@ def shared() -> None:
 
 def copies() -> None:
     """Have four forked processes each write to all of 100 MB that they inherit, for a moment."""
-    with filled(_BLOCK) as inherited, _workers(_FORKS, lambda: fill(inherited, _BLOCK)) as pids:
+    with known.filled(_BLOCK) as inherited, _workers(_FORKS, lambda: known.fill(inherited, _BLOCK)) as pids:
         _at_largest(pids, 0.2)
 
 
@@ -171,7 +159,7 @@ def blocks(processes: str) -> None:
     def work() -> list[mmap.mmap]:
         kept = [mmap.mmap(-1, _SMALL_BLOCK) for _ in range(_BLOCKS // int(processes))]
         for memory in kept:
-            fill(memory, _SMALL_BLOCK)
+            known.fill(memory, _SMALL_BLOCK)
         return kept
 
     with _workers(int(processes), work) as pids:
@@ -181,11 +169,11 @@ def blocks(processes: str) -> None:
 def child(seconds: str) -> None:
     """Have a child that computes as long as it lives, and has 100 MB in the second half of its life."""
 
-    def work() -> mmap.mmap:
-        end = time.monotonic() + float(seconds)
-        _compute_until(end - float(seconds) / 2)
-        kept = _private(_BLOCK)
-        _compute_until(end)
+    def work() -> mmap.mmap | None:
+        kept, end = None, time.monotonic() + float(seconds)
+        while time.monotonic() < end:
+            if kept is None and time.monotonic() > end - float(seconds) / 2:
+                kept = _private(_BLOCK)
         return kept
 
     with _workers(1, work) as pids:
@@ -195,7 +183,7 @@ def child(seconds: str) -> None:
 @contextmanager
 def _workers(count: int, work: Callable[[], object]) -> Iterator[Sequence[int]]:
     """Fork processes; when all have done ``work`` they keep its result until the block ends."""
-    with gate() as wait:
+    with known.gate() as wait:
         done, tell_done = os.pipe()
 
         def work_and_stay() -> None:
@@ -204,7 +192,7 @@ def _workers(count: int, work: Callable[[], object]) -> Iterator[Sequence[int]]:
             wait()
             del kept
 
-        pids = [forked(work_and_stay) for _ in range(count)]
+        pids = [known.forked(work_and_stay) for _ in range(count)]
         for _ in pids:
             os.read(done, 1)
         yield pids
@@ -215,26 +203,21 @@ def _workers(count: int, work: Callable[[], object]) -> Iterator[Sequence[int]]:
 def _at_largest(others: Sequence[int], seconds: float, main: int = 0) -> None:
     """Stay for some seconds, or until the page frames of this process and others have been counted."""
     if _is_counted:
-        hold([main or os.getpid(), *others])
+        known.hold([main or os.getpid(), *others])
     else:
         time.sleep(seconds)
 
 
 def _tell_cpu_and_end(others: float = 0.0) -> NoReturn:
     """Write what this process and its children have used, and ``others``; then use next to nothing."""
-    tell(cpu=cpu_seconds(resource.RUSAGE_SELF) + cpu_seconds(resource.RUSAGE_CHILDREN) + others)
+    known.tell(cpu=known.cpu_seconds(resource.RUSAGE_SELF) + known.cpu_seconds(resource.RUSAGE_CHILDREN) + others)
     os._exit(0)
 
 
 def _private(size: int) -> mmap.mmap:
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    fill(memory, size)
+    known.fill(memory, size)
     return memory
-
-
-def _compute_until(moment: float) -> None:
-    while time.monotonic() < moment:
-        pass
 
 
 _PROGRAMS: dict[str, Callable[..., float | None]] = {
@@ -253,7 +236,7 @@ _PROGRAMS: dict[str, Callable[..., float | None]] = {
 }
 
 if __name__ == '__main__':
-    signal.alarm(PATIENCE)
+    signal.alarm(known.PATIENCE)
     time.sleep(float(sys.argv[3]))
     used = _PROGRAMS[sys.argv[2]](*sys.argv[4:])
     if not sys.argv[2].endswith(('-init', '-work')):
