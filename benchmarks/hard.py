@@ -60,7 +60,7 @@ class Program:
     """A program of ``programs/hard.py``, or ``dd`` or ``sort``, which end at once and copy their own status.
 
     :ivar figures: What is compared: ``peak`` (bytes) and ``cpu`` (seconds).
-    :ivar interval: The only one that it is sampled at; None: each of them.
+    :ivar interval: Seconds between two samples; None: each of the usual ones.
     """
 
     title: str
@@ -160,7 +160,7 @@ def _run(
 
 
 def _as_user(command: Sequence[str], folder: Path) -> list[str]:
-    """Return the words that run a command as an ordinary user, who gets the folder."""
+    """Return the words for an ordinary user to run a command, and give the folder to that user."""
     for path in (folder, *folder.iterdir()):
         os.chown(path, _USER_ID, _USER_ID)
     return [*_BECOME_USER, *command]

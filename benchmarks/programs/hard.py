@@ -2,8 +2,8 @@
 
 python hard.py STAGE PROGRAM DELAY [ARGUMENT...]
 
-Each is quiet for ``DELAY`` seconds, has its most memory for a moment, and writes its CPU seconds into STAGE/told. If
-there is a named pipe STAGE/go, the moment lasts until its page frames have been counted: see ``known.py``.
+Each is quiet for ``DELAY`` seconds, has its most memory for a moment, and writes its CPU seconds into a file. If there
+is a named pipe STAGE/go, the moment lasts until its page frames have been counted: see ``known.py``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _is_counted = os.path.exists(f'{known.STAGE}/go')
 
 
 def moved() -> None:
-    """Have forked processes move 100 MB that they inherit: mremap moves a mapping that cannot grow in place."""
+    """Have forked processes move 100 MB of inherited memory: mremap moves a mapping without room to grow."""
     inherited = _private(_BLOCK)
     with _workers(_FORKS, lambda: inherited.resize(2 * _BLOCK)) as pids:
         _at_largest(pids, 0.5)
@@ -62,7 +62,7 @@ def temporaries() -> None:
 
 
 def turns() -> None:
-    """Have eight children that take turns with 100 MB each; the last turn is that of the parent."""
+    """Have eight children take turns with 100 MB each; the parent has the last turn."""
     token, pass_on = os.pipe()
     os.write(pass_on, b'.')
 
