@@ -239,7 +239,7 @@ class CommandTracker:
             self._read_command()
 
     def settle(self, exact: ProcessUse, orphans_seconds: float | None) -> None:
-        """Put what the kernel reported when the command was waited for in place of what was sampled.
+        """Raise the totals to what the kernel reported when the command was reaped.
 
         :param exact: The command's own use and that of the children that it has waited for, see wait4(2).
         :param orphans_seconds: CPU time of its descendants that this process has waited for; None where not known.

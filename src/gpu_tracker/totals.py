@@ -91,7 +91,6 @@ class Configuration(TypedDict):
     """The share of one core that bounds the sampler's CPU time."""
     report: tuple[str, Sequence[Any], bool] | None
     """The path of a file, the fields of a :class:`gpu_tracker.report.Form`, and whether the file is a table of runs."""
-    """The path and the format of a file that is kept up to date."""
     units: tuple[str, str, str, int | None]
     """Those of that file: of RAM, GPU RAM and time, and the number of cores expected."""
     settles: bool

@@ -270,7 +270,7 @@ class LinuxProcessTree:
         process.resident = process.files = process.threads = 0
         if process is self.root:
             self.root_gone = True
-        del self.members[process.pid]
+        self.members.pop(process.pid, None)  # it may have become a sampler since
         self._new_pids.forget(process.pid)  # so that one which has got its pid already is looked at
 
     def _refresh_samplers(self) -> None:

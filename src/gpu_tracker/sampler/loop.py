@@ -13,7 +13,7 @@ from gpu_tracker.sampler.control import ABANDONED, LAUNCH, TARGET_ENDED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.resources import Resource
@@ -79,20 +79,20 @@ class RealtimePriority:
 
     def __enter__(self) -> None:
         """Raise the priority of this process."""
-        self._before: int | None = None
+        self._before: tuple[int, Any] | None = None
         if sys.platform != 'linux':
             return
         try:
-            before = os.sched_getscheduler(0)
+            before, priority = os.sched_getscheduler(0), os.sched_getparam(0)
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_REALTIME_PRIORITY))
         except OSError:
             return  # not permitted: on a busy machine a very short command may then be missed
-        self._before = before
+        self._before = before, priority
 
     def __exit__(self, *_: object) -> None:
         """Give back the priority that it had."""
         if sys.platform == 'linux' and self._before is not None:
-            os.sched_setscheduler(0, self._before, os.sched_param(0))
+            os.sched_setscheduler(0, *self._before)
 
 
 class Loop:

@@ -87,8 +87,11 @@ class MemoryFiles:
         return None if content is None else extents_in(content)
 
     def resident(self, pid: int) -> tuple[int, int]:
-        """Return what :func:`.stat.resident` does; zeros if the process has ended."""
-        statm = self._read(pid, 'statm')
+        """Return what :func:`.stat.resident` does; zeros if the process has ended or may not be read."""
+        try:
+            statm = self._read(pid, 'statm')
+        except PermissionError:
+            return 0, 0  # as for mark()
         return stat.resident(statm) if statm else (0, 0)
 
     def mark(self, pid: int) -> tuple[int, int, int] | None:
