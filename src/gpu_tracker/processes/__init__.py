@@ -40,6 +40,8 @@ if TYPE_CHECKING:
         """Grows if something may have been started."""
         changes: int
         """Grows if a refresh has found anything changed."""
+        changed_members: float
+        """When a refresh has last found that a process has started or ended, after the tree was opened."""
 
         @property
         def samplers(self) -> dict[int, Process]:

@@ -93,6 +93,7 @@ class LinuxProcessTree:
         self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
         self._admit_new()
         self._orphans = Orphans(root, launcher, own_pid, self._files)
+        self.changed_members = float('-inf')
 
     @property
     def samplers(self) -> dict[int, Process]:
@@ -201,8 +202,8 @@ class LinuxProcessTree:
             self.changes += 1
             name, stack, before, reaped = process.name, process.stack, process.own_cpu, process.reaped_faults
             stat.update(process, line)
-            if process.reaped_faults != reaped and not self.gone:
-                self._reaped_unseen = self._refreshes
+            if process.reaped_faults != reaped:
+                self._note_reaping()
             process.own_cpu = max(before, process.own_cpu)
             shared = process.shares_memory
             if shared and process.name == name and not process.ended:  # a zombie has no image that could tell
@@ -222,6 +223,12 @@ class LinuxProcessTree:
         if cpu is not None and cpu != process.own_cpu:
             process.own_cpu = cpu
             self.changes += 1
+
+    def _note_reaping(self) -> None:
+        """Take note that a member has reaped a child, which was never seen if none is gone."""
+        self.changed_members = self.begun
+        if not self.gone:
+            self._reaped_unseen = self._refreshes
 
     def _begin_image(self, process: Process) -> None:
         """Take note that ``process`` has called execve(2): it has inherited nothing, and its mark begins anew."""
@@ -345,6 +352,7 @@ class LinuxProcessTree:
             self._samplers[process.pid] = process
             return
         self.changes += 1
+        self.changed_members = self.begun
         self._take_in(process)
         process.relative = self._relative_of(process)
         process.forked = process.relative is not None

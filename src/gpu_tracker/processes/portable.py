@@ -50,6 +50,7 @@ class PortableProcessTree:
         self._held_words = handle.cmdline() if held else []
         self._read(self.root)
         self._admit_new()
+        self.changed_members = float('-inf')
 
     def refresh(self) -> None:
         """Read every member again and take in those that are new."""
@@ -137,6 +138,7 @@ class PortableProcessTree:
             del self._handles[pid]
             return False  # its parent has ended, and this is another process with the same ID (Windows)
         self.members[pid] = process
+        self.changed_members = self.begun
         return True
 
 

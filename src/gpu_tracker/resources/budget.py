@@ -37,6 +37,8 @@ class Budget:
         self._most = most
         self._left = most
         self._at = now
+        self.spent = 0.0
+        """All CPU seconds that were spent."""
 
     def affords(self, now: float, cost: float) -> bool:
         """Return whether ``cost`` CPU seconds may be spent now.
@@ -59,6 +61,7 @@ class Budget:
     def spend(self, cost: float) -> None:
         """Take note that ``cost`` CPU seconds were spent."""
         self._left -= cost
+        self.spent += cost
 
     def _save_up(self, now: float) -> None:
         self._left = min(self._most, self._left + (now - self._at) * self._share)

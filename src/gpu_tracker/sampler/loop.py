@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.resources import Resource
+    from gpu_tracker.resources.budget import Budget
     from gpu_tracker.sampler.grid import Grid
     from gpu_tracker.sampler.limit_watch import LimitWatch
     from gpu_tracker.sampler.lineage import Lineage
@@ -62,6 +63,9 @@ _CLOSE_PAUSE = 0.001
 """Seconds from the start, or from the launch of a command, to the first sample after it; the next pauses double."""
 _LONGEST_CLOSE_PAUSE = 0.5
 """Seconds above which they do so no more, where the interval is longer."""
+_EXTRA_PAUSE = 0.1
+_YOUNG = 3.0
+"""Extra samples are this far apart, and go on for so many seconds after a process has started or ended."""
 _NEVER = float('inf')
 _REALTIME_PRIORITY = 1
 
@@ -107,6 +111,8 @@ class Loop:
     :param monotonic: The clock.
     :param recorders: What records the run; None: nothing.
     :param limits: Compares each sample with the limits of the run; None: there are none.
+    :param budget: What extra samples are paid from; None: there are none.
+    :param cpu_time: The CPU seconds that this process has used.
     """
 
     def __init__(
@@ -123,6 +129,8 @@ class Loop:
         monotonic: Callable[[], float],
         recorders: Recorders | None = None,
         limits: LimitWatch | None = None,
+        budget: Budget | None = None,
+        cpu_time: Callable[[], float] = time.process_time,
     ) -> None:
         self._tree = tree
         self._lineage = lineage
@@ -137,8 +145,15 @@ class Loop:
         self._monotonic = monotonic
         self._start = 0.0
         self._samples = 0
+        self._budget = budget
+        self._cpu_time = cpu_time
+        self._launched = -_NEVER
+        self._extra_cost = 0.0
+        """CPU seconds of the last extra sample."""
         self._close_pause = 0.0
-        self._close_due = _NEVER
+        """The last pause after the start; 0.0: the pauses have reached the interval."""
+        self._early_due = _NEVER
+        """When a sample is due before the next point of the grid."""
 
     def first(self) -> None:
         """Make the first sample: everything before it does not count."""
@@ -157,9 +172,9 @@ class Loop:
             self._sample_closely()
         while True:
             now = self._monotonic()
-            point = min(grid.due, self._close_due)
+            point = min(grid.due, self._early_due)
             wait: float | None = point - now
-            if self._close_due == _NEVER and self._lineage.has_ended():
+            if self._early_due == _NEVER and self._lineage.has_ended():
                 wait = None
                 grid.finish(now)
             else:
@@ -170,17 +185,23 @@ class Loop:
                 continue
             if event == LAUNCH:
                 self._watch_launch()
+                self._launched = self._monotonic()
                 self._sample_closely()
             elif event == TARGET_ENDED or event is None:
-                grid.sampled(self._monotonic())
-                self._sample(MIDDLE)
-                self._sample_less_closely()
+                begun = self._monotonic()
+                if begun < grid.due:
+                    self._sample_between()
+                else:
+                    grid.sampled(begun)
+                    self._sample(MIDDLE)
             else:
                 if wait is not None:
                     grid.finish(self._monotonic())
                 self._sample(LAST, abandoned=event == ABANDONED)
                 return event
             grid.go_on(self._monotonic())
+            if event != LAUNCH:
+                self._plan_early_sample()
 
     def _commit_due(self) -> float:
         """Return when what is recorded is to be committed between two samples."""
@@ -189,18 +210,37 @@ class Loop:
     def _sample_closely(self) -> None:
         """Sample soon after the start, since much changes then and many programs end soon."""
         self._close_pause = _CLOSE_PAUSE
-        self._close_due = self._monotonic() + _CLOSE_PAUSE
+        self._early_due = self._monotonic() + _CLOSE_PAUSE
         self._grid.suspend_limit()
 
-    def _sample_less_closely(self) -> None:
-        """Double the pause to the next such sample, until the interval is reached."""
-        if self._close_due == _NEVER:
-            return
-        self._close_pause *= 2
-        self._close_due = self._monotonic() + self._close_pause
-        if self._close_pause > min(self._interval, _LONGEST_CLOSE_PAUSE):
-            self._close_due = _NEVER
-            self._grid.begin_limit(self._monotonic())
+    def _plan_early_sample(self) -> None:
+        """Double the pause after the start until it reaches the interval. While processes start and end, shorten it."""
+        now = self._monotonic()
+        if self._close_pause:
+            self._close_pause *= 2
+            if self._close_pause > min(self._interval, _LONGEST_CLOSE_PAUSE):
+                self._close_pause = 0.0
+                self._grid.begin_limit(now)
+        self._early_due = now + (self._close_pause or _NEVER)
+        extra = now + _EXTRA_PAUSE
+        if extra < min(self._early_due, self._grid.due - _EXTRA_PAUSE / 2) and self._has_young_processes(now):
+            self._early_due = extra
+
+    def _has_young_processes(self, now: float) -> bool:
+        """Return whether processes have started or ended lately, and the budget suffices for an extra sample."""
+        if self._budget is None or self._interval <= _EXTRA_PAUSE or self._lineage.has_ended():
+            return False
+        is_young = now - max(self._launched, self._tree.changed_members) < _YOUNG
+        return is_young and self._budget.affords(now, self._extra_cost)
+
+    def _sample_between(self) -> None:
+        """Make a sample between two points of the grid, and pay for it."""
+        budget = self._budget
+        spent, begun = 0.0 if budget is None else budget.spent, self._cpu_time()
+        self._sample(MIDDLE)
+        if budget is not None and not self._close_pause:
+            self._extra_cost = max(0.0, self._cpu_time() - begun - (budget.spent - spent))
+            budget.spend(self._extra_cost)
 
     def _watch_launch(self) -> None:
         """Sample without a pause until the command that is being started has run for a while, or has ended."""

@@ -9,6 +9,7 @@ import time
 
 from gpu_tracker.processes import SAMPLER_NAME, proc_fault
 from gpu_tracker.resources import RefusedError, chosen
+from gpu_tracker.resources.budget import Budget
 from gpu_tracker.resources.context import Context
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.control import ABANDONED, DISCARD, FINISH, STOP, TARGET_ENDED
@@ -140,6 +141,8 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         monotonic=time.monotonic,
         recorders=recorders,
         limits=_open_limits(config, resources, status_handle),
+        budget=context.budget if isinstance(context.budget, Budget) else None,
+        cpu_time=context.cpu_time,
     )
     loop.first()
     gc.freeze()

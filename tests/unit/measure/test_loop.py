@@ -8,6 +8,7 @@ import pytest
 
 from gpu_tracker.processes.process import Process
 from gpu_tracker.resources import Resource
+from gpu_tracker.resources.budget import Budget
 from gpu_tracker.sampler.control import LAUNCH, STOP, TARGET_ENDED
 from gpu_tracker.sampler.grid import Grid
 from gpu_tracker.sampler.lineage import Lineage
@@ -28,6 +29,7 @@ class Tree:
         self.root_gone = False
         self.members = {7: self.root}
         self.changes = self.listings = 0
+        self.changed_members = float('-inf')
         self.counts_reaped_faults = True
         self.may_miss_orphans = False
 
@@ -116,7 +118,7 @@ class Run(NamedTuple):
         return [(at, kind) for at, kind in self.resource.samples if at not in CLOSE]
 
 
-def run(events, *, interval=1.0, costs=None, tree=None, limits=None, exec_handle=None, clock=None) -> Run:
+def run(events, *, interval=1.0, costs=None, tree=None, limits=None, exec_handle=None, clock=None, budget=None) -> Run:
     clock = clock or Clock()
     resource = Slow(clock, costs or {})
     published: list[bool] = []
@@ -139,6 +141,8 @@ def run(events, *, interval=1.0, costs=None, tree=None, limits=None, exec_handle
         exec_handle=exec_handle,
         monotonic=clock,
         limits=limits,
+        budget=budget,
+        cpu_time=lambda: clock.now - 100,
     )
     loop.first()
     control = Control(clock, events)
@@ -203,6 +207,52 @@ def test_the_first_samples_follow_closely_until_the_interval_takes_over(interval
     expected = [(at, 'middle') for at in sorted({*close, *points})]
     assert ran.resource.samples == [(0, 'first'), *expected, (round(30.5 * interval, 6), 'last')]
     assert (ran.grid.skipped, ran.grid.late) == (0, 0)
+
+
+class BusyTree(Tree):
+    """Starts or ends a process at some moments."""
+
+    def __init__(self, clock: Clock, moments: list[float], cost: float = 0.0):
+        super().__init__()
+        self.clock = clock
+        self.moments = moments
+        self.cost = cost
+
+    def refresh(self):
+        self.clock.now += self.cost if self.clock.now > 102 else 0.0
+        if self.moments and self.clock.now - 100 >= self.moments[0]:
+            self.changed_members = self.clock.now
+            self.moments.pop(0)
+
+
+TENTHS_AFTER_2 = [round(2 + tenth / 10, 6) for tenth in range(51)]
+
+
+@pytest.mark.parametrize(
+    ('moments', 'after_2'),
+    [
+        ([1.5], [at for at in TENTHS_AFTER_2 if at <= 5] + [6, 7]),
+        ([1.5, 3.05], [at for at in TENTHS_AFTER_2 if at <= 6.1] + [7]),
+    ],
+)
+def test_samples_are_made_ten_times_a_second_for_three_seconds_after_a_start_or_an_end(moments, after_2):
+    clock = Clock()
+    ran = run([(7.5, STOP)], tree=BusyTree(clock, moments), clock=clock, budget=Budget(100.0))
+    assert [at for at, kind in ran.samples if at >= 2 and kind == 'middle'] == after_2
+    assert ran.grid.skipped == 0
+
+
+def test_extra_samples_stop_when_the_budget_is_spent():
+    clock = Clock()
+    tree = BusyTree(clock, [1.5], cost=0.02)
+    ran = run([(4.95, STOP)], tree=tree, clock=clock, budget=Budget(100.0, most=0.045))
+    assert [at for at, kind in ran.samples if at >= 2] == [2, 2.12, 2.24, 3.02, 4.02, 4.14, 4.97]
+
+
+def test_without_a_budget_there_are_no_extra_samples():
+    clock = Clock()
+    ran = run([(4.5, STOP)], tree=BusyTree(clock, [1.5]), clock=clock)
+    assert ran.samples == [(0, 'first'), (1, 'middle'), (2, 'middle'), (3, 'middle'), (4, 'middle'), (4.5, 'last')]
 
 
 def test_an_end_in_the_first_moments_is_not_waited_for():
