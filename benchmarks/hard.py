@@ -131,9 +131,9 @@ def _refusal(environment: Environment) -> str:
     """Return why an ordinary user cannot run a peer; empty if it can."""
     if shutil.which('setpriv') is None:
         return 'setpriv is not installed'
-    words = [*_BECOME_USER, environment.python, '-c', 'import json, gpu_tracker.cli']
+    words = [*_BECOME_USER, environment.python, '-c', f'import json, gpu_tracker.cli; open({_PROGRAM!r})']
     done = subprocess.run(words, env=environment.variables(), cwd='/', capture_output=True, check=False)
-    return 'an ordinary user cannot read the interpreter or the package' if done.returncode else ''
+    return 'an ordinary user cannot read the interpreter, the package or the checkout' if done.returncode else ''
 
 
 def _run(
