@@ -13,6 +13,7 @@ import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import SamplerError
+from gpu_tracker.processes.reaped import OrphansUse
 from gpu_tracker.sampler import spawn
 from gpu_tracker.system import files
 
@@ -87,8 +88,8 @@ class CommandLauncher:
         self.pid = self._process.pid
         self._is_known = True
 
-    def run(self, started: Callable[[], None]) -> tuple[float, BaseException | None]:
-        """Let the command run; return when it has ended: the CPU seconds of its orphans, and what was raised meanwhile.
+    def run(self, started: Callable[[], None]) -> tuple[OrphansUse, BaseException | None]:
+        """Run the command to its end. Return the use of its orphans, and the exception that was raised meanwhile.
 
         KeyboardInterrupt is passed on to the command, if it has not got it from the terminal; all else ends it.
 
@@ -109,7 +110,7 @@ class CommandLauncher:
             self._pass_on(error)
         while True:
             try:
-                seconds = float(self._answer(_ENDED)[0])
+                seconds, faults, max_rss = self._answer(_ENDED)
                 started()
             except SamplerError as error:
                 raise raised or error from None  # interrupted before it could run: that is the reason
@@ -119,7 +120,7 @@ class CommandLauncher:
                 raised = error
                 self._pass_on(error)
             else:
-                return seconds, raised
+                return OrphansUse(float(seconds), int(faults), int(max_rss)), raised
 
     def _pass_on(self, error: BaseException) -> None:
         """Have the command interrupted, or end it; an answer that was missed comes once more."""

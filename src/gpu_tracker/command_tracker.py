@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from gpu_tracker.processes.reaped import OrphansUse
     from gpu_tracker.sampling import Sampling
     from gpu_tracker.totals import ProcessUse
     from gpu_tracker.usage import ResourceUsage
@@ -238,22 +239,22 @@ class CommandTracker:
         if self._tracker.run.problem is not None:
             self._read_command()
 
-    def settle(self, exact: ProcessUse, orphans_seconds: float | None) -> None:
+    def settle(self, exact: ProcessUse, orphans: OrphansUse | None) -> None:
         """Raise the totals to what the kernel reported when the command was reaped.
 
         :param exact: The command's own use and that of the children that it has waited for, see wait4(2).
-        :param orphans_seconds: CPU time of its descendants that this process has waited for; None where not known.
+        :param orphans: The use of descendants that this process has reaped; None if unknown.
         """
         run = self._tracker.run
         if run.problem is not None:
-            orphans_seconds = None  # they may have ended after the sampler
-        peak = exact.ru_maxrss * _RU_MAXRSS_UNIT
+            orphans = None  # they may have ended after the sampler
+        peak = max(exact.ru_maxrss, 0 if orphans is None else orphans.max_rss) * _RU_MAXRSS_UNIT
         use = CommandUse(
             cpu_seconds=exact.ru_utime + exact.ru_stime,
             peak=peak,
             launcher_peak=self._launcher_peak,
             switches=(exact.ru_nvcsw, exact.ru_nivcsw),
-            orphans_seconds=orphans_seconds,
+            orphans=orphans,
             main_seconds=self._main_seconds,
             has_reaped=self._has_reaped,
         )

@@ -190,6 +190,10 @@ class RamEvidence(RamTotals):
     """The most that main, descendants and all of them may have had."""
     most_of_main: ReadOnly[int | None]
     """The most that main can have had, whatever kind of pages it has got; None is unknown."""
+    faults_of_orphans: ReadOnly[int]
+    """Page faults of ended members without a parent in the tree, and of their children, when last read."""
+    huge_pages: ReadOnly[int]
+    """The transparent huge pages that the machine has given to programs since the start."""
     reasons: ReadOnly[tuple[str, ...]]
     """Why groups may have had more than that, see :data:`gpu_tracker.resources.settle.REASONS`."""
 

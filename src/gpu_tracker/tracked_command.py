@@ -149,7 +149,7 @@ def _run_held(
             **options,
         )
         tracker.start()
-        orphans_seconds, raised = launcher.run(tracker.keep_file)
+        orphans, raised = launcher.run(tracker.keep_file)
         problem = _stop(tracker)
         code, used = launcher.reap()
     except BaseException:
@@ -160,7 +160,7 @@ def _run_held(
     finally:
         launcher.close()
     if problem is None:
-        tracker.settle(used, orphans_seconds)
+        tracker.settle(used, orphans)
     return _completed(tracker, code, problem, raised)
 
 

@@ -16,6 +16,7 @@ from gpu_tracker import limits
 from gpu_tracker.cli import output, supervise
 from gpu_tracker.processes import descendants, proc_fault
 from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, SamplersGrace, in_words
+from gpu_tracker.processes.reaped import OrphansUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Enforcement:
         self._tracker = tracker
         self._group = group
         self._time = run_limits.of(limits.TIME)
-        self._orphans_seconds = 0.0
+        self._orphans = OrphansUse()
         self._samplers_grace = samplers_grace or SamplersGrace()
         self._kept_by_kernel = run_limits.of(limits.MEMORY) if limits.MEMORY in kept_otherwise else None
         self._sampled = run_limits.sampled(kept_otherwise)
@@ -86,19 +87,18 @@ class Enforcement:
         """Take note that the command runs: from now on its time counts."""
         self._begun = time.monotonic()
 
-    def wait_for_end(self) -> float:
+    def wait_for_end(self) -> OrphansUse:
         """Return when the command has ended, by itself or by a limit, and then all its descendants with it.
 
         It is left as a zombie: see ``supervise.wait_for_end``, which also says what is returned.
         """
         while True:
-            has_ended, seconds = supervise.reap_orphans(self._process_id)
-            self._orphans_seconds += seconds
+            has_ended, self._orphans = supervise.reap_orphans(self._process_id, self._orphans)
             message = self._killed_by_kernel() or ('' if has_ended else self._exceeded())
             if message:
                 break
             if has_ended:
-                return self._orphans_seconds
+                return self._orphans
             self._wait(self._next_check())
         output.complain(message)
         ending: Ending | _CommandAlone = Ending(is_spared=self._is_spared, control_group=self._group)
@@ -107,7 +107,7 @@ class Enforcement:
             ending = _CommandAlone(self._process_id)
         self._end_gently(ending)
         self._end_by_force(ending)
-        return self._orphans_seconds
+        return self._orphans
 
     def _watch_samples(self) -> None:
         """Have the sampler's messages announced by a signal."""
@@ -207,7 +207,7 @@ class Enforcement:
             children = [pid for pid in own if pid not in apart and not self._is_stranger(pid)]
             ended = [pid for pid in children if supervise.has_ended(pid)]
             for pid in ended:
-                self._orphans_seconds += supervise.reap(pid)
+                self._orphans = supervise.reap(pid, self._orphans)
             if not ended:  # else their own children are children of this process now, and were not when it listed them
                 return bool(children) or not supervise.has_ended(self._process_id)
 

@@ -14,6 +14,7 @@ import signal
 
 from gpu_tracker.cli import command_words, supervise
 from gpu_tracker.cli.launch import HeldCommand, become_subreaper, restore_signals
+from gpu_tracker.processes.reaped import OrphansUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,29 +61,29 @@ def main(
         _answer(answers, REFUSED, error.errno or errno.ENOENT)
         return
     _answer(answers, STARTED)
-    orphans_seconds = _wait(command.process_id, asked)
-    _answer(answers, ENDED, orphans_seconds)
+    orphans = _wait(command.process_id, asked)
+    ended = ENDED, orphans.cpu_seconds, orphans.faults, orphans.max_rss
+    _answer(answers, *ended)
     while os.read(asked, 1) == INTERRUPT:
-        _answer(answers, ENDED, orphans_seconds)  # too late for the command; who asks may have missed the answer
+        _answer(answers, *ended)  # too late for the command; who asks may have missed the answer
     _, status, used = os.wait4(command.process_id, 0)
     figures = used.ru_utime, used.ru_stime, used.ru_maxrss, used.ru_nvcsw, used.ru_nivcsw
     _answer(answers, USED, os.waitstatus_to_exitcode(status), *figures)
 
 
-def _wait(process_id: int, asked: int) -> float:
+def _wait(process_id: int, asked: int) -> OrphansUse:
     """Return when the command has ended, as ``wait_for_end`` does, and pass on what interrupts only the program."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
     fcntl.fcntl(asked, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(asked, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
     os.kill(os.getpid(), signal.SIGIO)  # for what has come before that
-    orphans_seconds = 0.0
+    orphans = OrphansUse()
     received = passed_on = 0
     while True:
-        is_over, seconds = supervise.reap_orphans(process_id)
-        orphans_seconds += seconds
+        is_over, orphans = supervise.reap_orphans(process_id, orphans)
         if is_over:
             os.set_blocking(asked, True)
-            return orphans_seconds
+            return orphans
         number = supervise.pass_on_next(process_id, also=(signal.SIGIO,))
         if number == signal.SIGINT:
             received += 1

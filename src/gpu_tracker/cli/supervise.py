@@ -9,6 +9,7 @@ import os
 import signal
 
 from gpu_tracker.processes import SAMPLER_NAME
+from gpu_tracker.processes.reaped import OrphansUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,18 +81,17 @@ def let_signals_through() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED)
 
 
-def wait_for_end(process_id: int) -> float:
+def wait_for_end(process_id: int) -> OrphansUse:
     """Return when the command has ended, and leave it as a zombie: it is to be read once more before it is reaped.
 
-    What it has left in the background is neither waited for nor killed. Returns the CPU seconds of its descendants that
-    were handed to this process and have ended.
+    What it has left in the background is neither waited for nor killed. Returns the use of its ended
+    orphans.
     """
-    orphans_seconds = 0.0
+    orphans = OrphansUse()
     while True:
-        is_over, seconds = reap_orphans(process_id)
-        orphans_seconds += seconds
+        is_over, orphans = reap_orphans(process_id, orphans)
         if is_over:
-            return orphans_seconds
+            return orphans
         pass_on_next(process_id)
 
 
@@ -119,25 +119,28 @@ def wait_plainly(process_id: int) -> None:
     os.waitid(os.P_PID, process_id, os.WEXITED | os.WNOWAIT)
 
 
-def reap_orphans(process_id: int) -> tuple[bool, float]:
-    """Reap ended children other than the command; return whether that has ended, and the CPU seconds of the others."""
-    seconds = 0.0
+def reap_orphans(process_id: int, orphans: OrphansUse) -> tuple[bool, OrphansUse]:
+    """Reap ended children other than the command.
+
+    :param orphans: What was reaped before.
+    :return: Whether the command has ended, and all orphans that were reaped.
+    """
     while True:
         # Asked first: an ended command would hide the other children from the question for any of them.
         if has_ended(process_id):
-            return True, seconds
+            return True, orphans
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         if ended is None:
-            return False, seconds
+            return False, orphans
         if ended.si_pid != process_id:
-            seconds += reap(ended.si_pid)
+            orphans = reap(ended.si_pid, orphans)
 
 
-def reap(process_id: int) -> float:
-    """Reap an ended child other than the command, and return the CPU seconds that count for the tree."""
+def reap(process_id: int, orphans: OrphansUse) -> OrphansUse:
+    """Reap an ended child other than the command, and return ``orphans`` with it, if it counts for the tree."""
     is_sampler = _is_sampler(process_id)
     usage = os.wait4(process_id, 0)[2]
-    return 0.0 if is_sampler else usage.ru_utime + usage.ru_stime
+    return orphans if is_sampler else orphans.plus(usage)
 
 
 def has_ended(process_id: int) -> bool:

@@ -166,9 +166,9 @@ def _follow(
     enforcement: Enforcement | None,
 ) -> int:
     """Wait for the running command, and report where it is tracked."""
-    orphans_seconds = None
+    orphans = None
     try:
-        orphans_seconds = enforcement.wait_for_end() if enforcement else supervise.wait_for_end(process_id)
+        orphans = enforcement.wait_for_end() if enforcement else supervise.wait_for_end(process_id)
     except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         supervise.wait_plainly(process_id)
@@ -186,7 +186,7 @@ def _follow(
         delivered = False
     else:
         tracking.say(request, f'{tracking.COMPLETE} {completed}')
-        settled = measured and tracking.settle(tracker, usage, orphans_seconds, of_group)
+        settled = measured and tracking.settle(tracker, usage, orphans, of_group)
         if settled:
             tracking.finish(tracker, code, limits=request.limits, kept_otherwise=group.keeps, termination_reason=reason)
         else:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
     from gpu_tracker.command_tracker import CommandTracker, ReportingTracker
     from gpu_tracker.limits import RunLimits
+    from gpu_tracker.processes.reaped import OrphansUse
     from gpu_tracker.totals import ProcessUse
     from gpu_tracker.usage import ResourceUsage
 
@@ -75,7 +76,7 @@ def stop(tracker: ReportingTracker | CommandTracker) -> bool:
 def settle(
     tracker: CommandTracker,
     usage: ProcessUse,
-    orphans_seconds: float | None,
+    orphans: OrphansUse | None,
     own_group: Mapping[str, Any] | None = None,
 ) -> bool:
     """Hand ``tracker`` the exact figures of the reaped command and of its control group, if they are wanted.
@@ -83,7 +84,7 @@ def settle(
     Return whether there still is a result.
     """
     try:
-        tracker.settle(usage, orphans_seconds)
+        tracker.settle(usage, orphans)
         if own_group is not None:
             tracker.add_own_group(own_group)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)

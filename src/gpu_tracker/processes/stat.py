@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from gpu_tracker.processes.process import Process
 
 PAGE_SIZE: int = os.sysconf('SC_PAGE_SIZE') if hasattr(os, 'sysconf') else 4096
+HUGE_PAGE = 1 << 21
+"""Bytes of a transparent huge page."""
 TICKS_PER_SECOND: int = os.sysconf('SC_CLK_TCK') if hasattr(os, 'sysconf') else 100
 
 _STATES_OF_ENDED = (b'Z', b'X', b'x')
@@ -103,6 +105,11 @@ def resident(statm: bytes) -> tuple[int, int]:
     """
     _, pages, of_files, _ = statm.split(b' ', 3)
     return int(pages) * PAGE_SIZE, int(of_files) * PAGE_SIZE
+
+
+def most_bytes_of(faults: int, huge_pages: int) -> int:
+    """Return the most bytes that page faults can have brought: a page each, or one of the huge pages."""
+    return faults * PAGE_SIZE + min(faults, huge_pages) * HUGE_PAGE
 
 
 def has_reaped(line: bytes) -> bool:

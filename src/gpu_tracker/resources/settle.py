@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gpu_tracker.processes import stat
 from gpu_tracker.resources import GROUPS, larger
 
 TYPE_CHECKING = False
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from gpu_tracker.processes.reaped import OrphansUse
     from gpu_tracker.totals import CpuEvidence, Evidence, Group, RamEvidence, Sizes, Totals
 
 _MAIN, _DESCENDANTS, _COMBINED = GROUPS
@@ -50,12 +52,13 @@ class CommandUse(NamedTuple):
     cpu_seconds: float
     """CPU time of the command and of the children that it has reaped, since its process exists."""
     peak: int
-    """The bytes of the largest of these processes. It is at least the peak of the launcher, of which it was a copy."""
+    """The bytes of the largest of these processes and of the orphans. The command was a copy of its launcher, so this
+    is at least the launcher's peak."""
     launcher_peak: int | None
     switches: tuple[int, int]
     """Voluntary and involuntary context switches of the command and of the children that it has reaped."""
-    orphans_seconds: float | None
-    """CPU time of the orphans that the launcher has reaped; None if that is not known."""
+    orphans: OrphansUse | None
+    """What the orphans have used that the launcher has reaped; None if unknown."""
     main_seconds: float | None = None
     """CPU time of the command alone, if the sampler could not read that at the end."""
     has_reaped: bool = False
@@ -127,14 +130,16 @@ def _has_descendants(evidence: Evidence, facts: KernelFacts) -> bool:
         faults = lineage['faults_of_waited_for']
         if faults is not None and 0 < children.own_faults == faults:
             return False  # those were starters of other trackers in the program
-    return lineage['has_descendants'] or (command is not None and command.has_reaped)
+    if command is not None and (command.has_reaped or (command.orphans is not None and command.orphans.faults)):
+        return True
+    return lineage['has_descendants']
 
 
 def _cpu(cpu: CpuEvidence, evidence: Evidence, facts: KernelFacts) -> tuple[dict[str, Any], dict[Group, str]]:
     """Return the CPU times of the groups, and why some of them may be too low."""
     command, lineage = facts.command, evidence['lineage']
     main, descendants = cpu[_MAIN][0], cpu[_DESCENDANTS][0]
-    orphans = None if command is None else command.orphans_seconds
+    orphans = None if command is None or command.orphans is None else command.orphans.cpu_seconds
     if command is not None:
         used = max(0.0, command.cpu_seconds - cpu['before'])
         has_reaped = cpu['has_reaped'] or command.has_reaped
@@ -185,6 +190,8 @@ def _ram(
     reasons = _reasons_of_groups(ram, evidence, facts, has_descendants=has_descendants)
     proven = _proven_peak(facts)
     most_of_main = None if facts.is_cut_off else ram['most_of_main']
+    of_orphans = _unread_of_orphans(ram, facts.command)
+    of_descendants, of_all = of_descendants + of_orphans, of_all + of_orphans
     if facts.is_cut_off:
         of_main = _UNLIMITED  # it may have had more since
     if facts.command is not None:
@@ -217,7 +224,7 @@ def _reasons_of_groups(
         of_groups += [
             reason for reason in ('unreadable', 'too_large', 'old_kernel', 'copy') if reason in ram['reasons']
         ]
-    if lineage['may_miss_orphans'] or (cpu['has_orphans'] and (command is None or command.orphans_seconds is None)):
+    if lineage['may_miss_orphans'] or (cpu['has_orphans'] and (command is None or command.orphans is None)):
         of_groups.append('orphans')
     if cpu['is_ignored']:
         of_groups.append('ignored')
@@ -229,6 +236,13 @@ def _reasons_of_groups(
         reason = 'killed' if facts.is_cut_off else 'vanished'
         found = {_COMBINED: reason, **found, _MAIN: reason}
     return found
+
+
+def _unread_of_orphans(ram: RamEvidence, command: CommandUse | None) -> int:
+    """Return the bytes that orphans may have had beside what was read of them, by their page faults."""
+    if command is None or command.orphans is None:
+        return 0
+    return stat.most_bytes_of(max(0, command.orphans.faults - ram['faults_of_orphans']), ram['huge_pages'])
 
 
 def _proven_peak(facts: KernelFacts) -> int | None:
@@ -322,7 +336,7 @@ def _with_switches(
         switches = {_MAIN: facts.own_switches}
     if command is not None and not has_descendants:
         switches = {_MAIN: command.switches, _DESCENDANTS: (0, 0), _COMBINED: command.switches}
-    elif command is not None and command.orphans_seconds == 0 and _has_reaped_all(evidence):
+    elif command is not None and command.orphans and not command.orphans.faults and _has_reaped_all(evidence):
         switches = {_COMBINED: command.switches}  # it has reaped all that it has started
     return {name: {**values, 'switches': switches.get(name, (None, None))} for name, values in io.items()}
 

@@ -8,6 +8,7 @@ import time
 
 from gpu_tracker.processes import descendants
 from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, in_words
+from gpu_tracker.processes.reaped import OrphansUse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ class ProgramProcesses:
         """How the program has ended, as wait(2) returns it; None as long as it runs."""
         self.exact: resource.struct_rusage | None = None
         """What the program has used, and the children that it has waited for."""
-        self.orphans_seconds = 0.0
-        """CPU time of the descendants that were handed to this process, and of the children that they waited for."""
+        self.orphans = OrphansUse()
+        """The use of descendants that this process has adopted and reaped."""
         self.reason: str | None = None
         """Why it was ended; None where it has ended by itself."""
         self.left_behind = 0
@@ -82,7 +83,7 @@ class ProgramProcesses:
             if ended.si_pid == self._program:
                 self.status, self.exact = status, usage
             elif is_own_use:
-                self.orphans_seconds += usage.ru_utime + usage.ru_stime
+                self.orphans = self.orphans.plus(usage)
 
     def _end_gently(self) -> None:
         """Send SIGTERM to all that are there now, and give them the time that they have."""

@@ -183,11 +183,11 @@ class _Guardian:
         return user, held_program.variables_for(user, environment, self._orders['configured'])
 
     def _report_end(self, processes: ProgramProcesses, measurement: Measurement, seconds: float) -> None:
-        usage = measurement.stop(processes.exact, processes.orphans_seconds)
+        usage = measurement.stop(processes.exact, processes.orphans)
         cpu = (
             None
             if processes.exact is None
-            else processes.exact.ru_utime + processes.exact.ru_stime + processes.orphans_seconds
+            else processes.exact.ru_utime + processes.exact.ru_stime + processes.orphans.cpu_seconds
         )
         usage['cpu_seconds'] = cpu
         result = None if processes.status is None else os.waitstatus_to_exitcode(processes.status)

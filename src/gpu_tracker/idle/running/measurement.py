@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker.command_tracker import CommandTracker
+    from gpu_tracker.processes.reaped import OrphansUse
 
 _LONGEST_STOP = 5.0
 """Seconds to wait for the figures at the end."""
@@ -41,25 +42,25 @@ class Measurement:
         """Start no tracker any more: it would miss how the program began, and its sampler be taken for one of it."""
         self.is_late = True
 
-    def stop(self, exact: resource.struct_rusage | None, orphans_seconds: float) -> dict[str, float | None]:
+    def stop(self, exact: resource.struct_rusage | None, orphans: OrphansUse) -> dict[str, float | None]:
         """Return ``max_ram_bytes``, ``max_gpu_ram_bytes`` and ``gpu_utilization_percent``, None where unknown.
 
         :param exact: What the kernel reported when the program was waited for.
-        :param orphans_seconds: CPU seconds of those of its descendants that the guardian has waited for.
+        :param orphans: The use of descendants that the guardian has reaped.
         """
         try:
-            return self._figures(exact, orphans_seconds)
+            return self._figures(exact, orphans)
         except Exception as error:  # noqa: BLE001 - whatever it is, the program's end must be reported
             self.problem = f'{type(error).__name__}: {error}'
         return {'max_ram_bytes': None, 'max_gpu_ram_bytes': None, 'gpu_utilization_percent': None}
 
-    def _figures(self, exact: resource.struct_rusage | None, orphans_seconds: float) -> dict[str, float | None]:
+    def _figures(self, exact: resource.struct_rusage | None, orphans: OrphansUse) -> dict[str, float | None]:
         tracker = self._tracker
         if tracker is None:
             raise RuntimeError(self.problem)
         tracker.stop()
         if exact is not None:
-            tracker.settle(exact, orphans_seconds)
+            tracker.settle(exact, orphans)
         usage = tracker.resource_usage
         has_gpus = bool(usage.gpu_utilization.system_gpu_count)
         percentages = usage.gpu_utilization.gpu_percentages

@@ -108,6 +108,8 @@ class Ram(Resource):
             **dict(zip(GROUPS, reader.maxima, strict=True)),
             'ceilings': (0, 0, 0) if ceilings is None else tuple(ceilings.most),
             'most_of_main': None if ceilings is None or VANISHED in reasons else ceilings.most_of_main or None,
+            'faults_of_orphans': 0 if ceilings is None else ceilings.faults_of_orphans,
+            'huge_pages': 0 if ceilings is None else ceilings.new_huge_pages,
             'reasons': tuple(sorted(reasons)),
             'system': self._most_of_system,
             'capacity': self._machine.ram_capacity,

@@ -7,8 +7,8 @@ are read, and whether a figure is marked as a lower bound in the end.
 
 from __future__ import annotations
 
-from gpu_tracker.processes.stat import PAGE_SIZE
-from gpu_tracker.resources.ram.marks import HUGE_PAGE, LARGEST_PAGE
+from gpu_tracker.processes.stat import most_bytes_of
+from gpu_tracker.resources.ram.marks import LARGEST_PAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Ceilings:
         self._marks = marks
         self._read_huge_pages = huge_pages
         self._huge_pages = self._huge_pages_before = self._huge_pages_at_last = huge_pages()
+        self._huge_pages_at_start = self._huge_pages
         self.most = [0, 0, 0]
         self.most_of_main = 0
         """The most bytes that main can have had, whatever kind of pages it has got."""
@@ -49,8 +50,15 @@ class Ceilings:
         self._reaped_faults: int | None = None
         self._ended: set[Process] | None = None
         """The members that had ended at the previous sample."""
+        self.faults_of_orphans = 0
+        """Page faults of ended members without a parent in the tree, and of their children, when last read."""
         self._noted_faults: dict[Process, int] = {}
         """Page faults of processes that are in the ceilings. A process that exits when it is first seen is not."""
+
+    @property
+    def new_huge_pages(self) -> int:
+        """The transparent huge pages that the machine has given to programs since the start."""
+        return self._huge_pages - self._huge_pages_at_start
 
     def begin_anew(self, reading: ExactReading) -> None:
         """Count from an exact reading on."""
@@ -178,7 +186,13 @@ class Ceilings:
         """Return the page faults of children that no sample has seen, as their parents have got them since."""
         tree, before = self._tree, self._reaped_faults
         self._reaped_faults = reaped = sum([process.reaped_faults for process in tree.members.values()])
-        known = sum([self._noted_faults.pop(process, 0) for process in tree.gone if process is not tree.root])
+        known, pids = 0, {process.pid for process in tree.gone}
+        for process in tree.gone:
+            faults = self._noted_faults.pop(process, 0)
+            if process.parent in tree.members or process.parent in pids:
+                known += faults
+            elif process is not tree.root:
+                self.faults_of_orphans += faults + process.reaped_faults
         return 0 if before is None else max(0, reaped - before - known)
 
     def brought_since_sample(self, process: Process) -> int:
@@ -191,4 +205,4 @@ class Ceilings:
         :param huge_pages_before: The huge pages at the beginning; None: at the previous sample.
         """
         before = self._huge_pages_before if huge_pages_before is None else huge_pages_before
-        return faults * PAGE_SIZE + min(faults, max(0, self._huge_pages - before)) * HUGE_PAGE
+        return most_bytes_of(faults, max(0, self._huge_pages - before))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gpu_tracker.processes.stat import PAGE_SIZE
+from gpu_tracker.processes.stat import HUGE_PAGE, PAGE_SIZE
 from gpu_tracker.resources import MIDDLE
 from gpu_tracker.resources.budget import MOST_AT_EDGE
 
@@ -21,10 +21,6 @@ _FIRST_COST = 20e-6
 _CORES = os.cpu_count() or 1
 _INEXACT = min(max(1 << 20, 3 * _CORES * max(32, 2 * _CORES) * PAGE_SIZE), 1 << 23)
 """Bytes by which a mark may seem to rise: every core keeps some pages of each counter for itself (since Linux 6.2)."""
-
-
-HUGE_PAGE = 1 << 21
-"""Bytes of a transparent huge page."""
 
 
 def _largest_page() -> int:

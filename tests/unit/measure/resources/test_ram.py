@@ -95,6 +95,8 @@ def test_the_evidence(ram: Ram) -> None:
         'combined': (7, 5, 2),
         'ceilings': (0, 0, 0),
         'most_of_main': None,
+        'faults_of_orphans': 0,
+        'huge_pages': 0,
         'reasons': (),
         'system': 80,
         'capacity': 100,

@@ -319,6 +319,17 @@ def test_a_child_that_no_sample_has_seen_raises_the_ceilings(machine: Machine) -
     assert machine.ceilings == [100, 120, 220]
 
 
+def test_an_orphan_hides_no_child_that_no_sample_has_seen(machine: Machine) -> None:
+    machine.start(OTHER, 40, parent=1)
+    machine.sample()
+    machine.end(OTHER)
+    machine.reap(OTHER)
+    machine.memory[ROOT].reaped_faults += 20 * FAULTS
+    machine.sample()
+    assert machine.reader.ceilings.faults_of_orphans == 40 * FAULTS
+    assert machine.ceilings == [100, 110, 210]
+
+
 def test_what_a_child_had_after_it_was_read_last_raises_the_ceilings(machine: Machine) -> None:
     machine.get(CHILD, 30)
     machine.end(CHILD)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_tracker.processes.reaped import OrphansUse
 from gpu_tracker.resources import GROUPS
 from gpu_tracker.resources.settle import REASONS, ChildrenUse, CommandUse, KernelFacts, settle
 
@@ -55,6 +56,8 @@ def evidence_of(
             'combined': combined,
             'ceilings': ceilings,
             'most_of_main': ceilings[0] or None,
+            'faults_of_orphans': 100,
+            'huge_pages': 1,
             'reasons': reasons,
             'system': 90 * MB,
             'capacity': 100 * MB,
@@ -83,7 +86,7 @@ def alone(main: tuple[int | None, ...] = (20 * MB, 15 * MB, 5 * MB), **options: 
 
 def command(peak: int = 0, *, cpu: float = 1.75, launcher_peak: int | None = 5 * MB, **options: Any) -> KernelFacts:
     """Return what wait4 reports of a command: by default what its evidence says, of which 0.25 s are from before."""
-    fields = {'switches': (7, 8), 'orphans_seconds': 0.0} | options
+    fields = {'switches': (7, 8), 'orphans': OrphansUse()} | options
     return KernelFacts(command=CommandUse(cpu_seconds=cpu, peak=peak, launcher_peak=launcher_peak, **fields))
 
 
@@ -159,10 +162,10 @@ def test_a_command_without_children_has_used_all_of_it_itself() -> None:
 
 def test_time_of_orphans_that_the_launcher_has_reaped_counts_once() -> None:
     adopted = evidence_of(cpu={'unreceived': 0.1, 'has_orphans': True})
-    totals = settle(adopted, command(cpu=1.25, orphans_seconds=0.4))
+    totals = settle(adopted, command(cpu=1.25, orphans=OrphansUse(0.4, 9)))
     assert seconds_of(totals) == pytest.approx([1.0, 0.5, 1.5])
     assert bounded(totals) == {}
-    totals = settle(adopted, command(cpu=1.45, orphans_seconds=0.4))
+    totals = settle(adopted, command(cpu=1.45, orphans=OrphansUse(0.4, 9)))
     assert seconds_of(totals) == pytest.approx([1.0, 0.6, 1.6])
 
 
@@ -205,11 +208,31 @@ def test_time_of_descendants_that_nobody_reports(
 @pytest.mark.parametrize(('reaped', 'is_bound'), [(0.3, False), (0.26, False), (0.2, True), (None, True)])
 def test_more_was_reaped_outside_than_the_launcher_has_reaped(reaped: float | None, is_bound: bool) -> None:
     evidence = evidence_of(cpu={'unreceived': 0.3, 'has_orphans': True})
-    found = bounded(settle(evidence, command(orphans_seconds=reaped)))
+    found = bounded(settle(evidence, command(orphans=None if reaped is None else OrphansUse(reaped, 9))))
     assert ('cpu combined' in found) is is_bound
 
 
 # RAM
+
+
+@pytest.mark.parametrize(
+    ('faults', 'is_bound'),
+    [
+        (0, False),
+        (100, False),  # all of them had been seen
+        (110, True),  # ten pages, one of them huge
+    ],
+)
+def test_orphans_may_have_had_a_page_for_each_page_fault_that_no_sample_saw(faults: int, is_bound: bool) -> None:
+    evidence = evidence_of(ceilings=(20 * MB, 10 * MB, 26 * MB))
+    found = bounded(settle(evidence, command(orphans=OrphansUse(0.0, faults))))
+    reason = {'ram descendants': 'between', 'ram combined': 'between'} if is_bound else {}
+    assert {path: name for path, name in found.items() if 'cpu' not in path} == reason
+
+
+def test_a_command_with_an_orphan_that_no_sample_saw_has_descendants() -> None:
+    totals = settle(alone(), command(orphans=OrphansUse(0.0, 9)))
+    assert totals['ram']['descendants'] == (None, None, None)
 
 
 def test_without_descendants_main_is_all() -> None:
@@ -397,8 +420,8 @@ def with_io(evidence: Any) -> Any:
         (alone(), KernelFacts(own_switches=(1, 2)), {'main': (1, 2)}),
         (alone(), command(), {'main': (7, 8), 'descendants': (0, 0), 'combined': (7, 8)}),
         (evidence_of(), command(), {'combined': (7, 8)}),
-        (evidence_of(), command(orphans_seconds=0.1), {}),
-        (evidence_of(), command(orphans_seconds=None), {}),
+        (evidence_of(), command(orphans=OrphansUse(0.0, 9)), {}),
+        (evidence_of(), command(orphans=None), {}),
         (evidence_of(cpu={'is_ignored': True}), command(), {}),
         (evidence_of(lineage={'faults_of_waited_for': None}), command(), {}),
     ],
@@ -463,7 +486,7 @@ any_command = st.builds(
     peak=sizes,
     launcher_peak=maybe,
     switches=st.just((1, 2)),
-    orphans_seconds=st.none() | seconds,
+    orphans=st.none() | st.builds(OrphansUse, seconds, st.integers(0, 9000), sizes),
     main_seconds=st.none() | seconds,
     has_reaped=st.booleans(),
 )
