@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from support.random_programs.script import PROCESS, TWIN
@@ -73,6 +73,19 @@ def bounds(run: Run) -> list[Bound]:
     return [*_ram(run), *_cpu(run), *_threads(run), *_consistency(run)]
 
 
+def compared(run: Run) -> Iterator[tuple[str, float, float, str]]:
+    """Return name, value, the least that is true, and the path in the result of RAM and CPU of each group."""
+    cpu = {bound.name: bound for bound in _cpu(replace(run, marked=frozenset()))}
+    for group in GROUPS:
+        total = run.ram[group]['total_rss']
+        if total is not None:
+            yield f'{group} RAM', total, _ram_low(run, group), f'max_ram.{group}.total_rss'
+        if group != 'combined':
+            found = cpu[f'{group} CPU']
+            low = found.low - found.slack_low
+            yield found.name, found.value, low, f'cpu_utilization.{group}.mean_sum_percent'
+
+
 # RAM
 
 
@@ -85,7 +98,7 @@ def _ram(run: Run) -> Iterator[Bound]:
         slack_high = TOLERANCE * high + _MARK + stirred if high else 0
         is_marked = f'max_ram.{group}.total_rss' in run.marked
         held = max(union[group] for union in run.unions)
-        if total is None and held and (run.program.way == PROCESS or group == 'combined'):
+        if total is None and held and run.is_seen and (run.program.way == PROCESS or group == 'combined'):
             # Who was there at no hold may be unknown. So may main and descendants of a command: the kernel does not
             # say whose its largest process was.
             yield Bound(f'{group} RAM', 0, held, high, slack_low, slack_high)
@@ -265,7 +278,7 @@ def _threads(run: Run) -> Iterator[Bound]:
     program = run.program
     holds = range(program.holds)
     yield Bound('main threads', run.threads['main'], 1, 1, 0, 0)
-    seen = max(len(program.living(hold)) - 1 for hold in holds)
+    seen = max(len(program.living(hold)) - 1 for hold in holds) if run.is_seen else 0
     # One in between has brought each orphan about.
     ever = sum(1 if actor.is_child else 2 for actor in program.actors[1:])
     yield Bound('descendants threads', run.threads['descendants'], seen, ever, 0, 0)

@@ -16,6 +16,7 @@ from support.truth.figures import contradictions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
 
     from support.random_programs.run import Run
 
@@ -61,10 +62,13 @@ def violations(found: Run) -> list[str]:
     return [text for text in properties(found).values() if text is not None]
 
 
-def outcome(seed: int, actor: str, interval: float) -> Outcome:
-    """Run the program of a seed and check its figures."""
+def outcome(seed: int, actor: str, interval: float, **options: Any) -> Outcome:
+    """Run the program of a seed and check its figures.
+
+    :param options: Those of :func:`~random_programs.run.run`.
+    """
     try:
-        found = run(generate(seed), actor, interval)
+        found = run(generate(seed), actor, interval, **options)
     except (AssertionError, OSError, subprocess.SubprocessError) as error:
         # The other programs of a long campaign still count.
         text = ''.join(traceback.format_exception(error))
@@ -72,10 +76,12 @@ def outcome(seed: int, actor: str, interval: float) -> Outcome:
     return Outcome(seed, interval, properties(found), found)
 
 
-def outcomes(seeds: Iterable[int], actor: str, interval: float, at_a_time: int | None = None) -> Iterator[Outcome]:
+def outcomes(
+    seeds: Iterable[int], actor: str, interval: float, at_a_time: int | None = None, **options: Any
+) -> Iterator[Outcome]:
     """Run the programs of seeds, some at a time, and check their figures.
 
     :param at_a_time: One for each core if not given: most of its time a program stands still.
     """
     with ThreadPoolExecutor(at_a_time or os.cpu_count()) as pool:
-        yield from pool.map(lambda seed: outcome(seed, actor, interval), seeds)
+        yield from pool.map(lambda seed: outcome(seed, actor, interval, **options), seeds)

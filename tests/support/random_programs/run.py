@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 INTERVAL = 0.05
 """Seconds between two samples, if not said otherwise."""
 _SAMPLER = b'gpu-tracker-sampler'
+_USER_ID = 65534
+_BECOME_USER = (
+    *('setpriv', f'--reuid={_USER_ID}', f'--regid={_USER_ID}', '--clear-groups'),
+    *('--inh-caps=-all', '--bounding-set=-all', '--'),
+)
 _SAMPLES_AT_HOLD = 4
 """The first may have begun before the hold, and one exact reading is held back while memory changes."""
 
@@ -38,6 +44,8 @@ class Run:
     program: Program
     interval: float
     """Seconds between the tracker's samples."""
+    is_seen: bool = True
+    """It was sampled at each hold."""
     unions: list[dict[str, int]] = field(default_factory=list)
     """Bytes of distinct physical pages at each hold, of each group."""
     private: list[dict[str, int]] = field(default_factory=list)
@@ -66,15 +74,24 @@ class Run:
         self.threads = {group: cpu[f'{group}_n_threads'] for group in GROUPS}
 
 
-def run(program: Program, actor: str, interval: float = INTERVAL) -> Run:
-    """Have a program performed by ``actor`` (see :func:`~random_programs.stage.build`), and track it."""
+def run(
+    program: Program, actor: str, interval: float = INTERVAL, *, pause: float | None = None, as_user: bool = False
+) -> Run:
+    """Have a program performed by ``actor`` (see :func:`~random_programs.stage.build`), and track it.
+
+    :param pause: The most seconds that a hold lasts; a random part of it does. None: it lasts for four samples.
+    :param as_user: An ordinary user without capabilities tracks it, which is for commands only.
+    """
     with tempfile.TemporaryDirectory(prefix='random-program-') as folder, Stage(program, actor, folder) as stage:
-        found = Run(program, interval, told=stage.told)
-        (_run_process if program.way == PROCESS else _run_command)(stage, found)
+        found = Run(program, interval, pause is None, told=stage.told)
+        if program.way == PROCESS:
+            _run_process(stage, found, pause)
+        else:
+            _run_command(stage, found, pause, as_user=as_user)
     return found
 
 
-def _run_process(stage: Stage, found: Run) -> None:
+def _run_process(stage: Stage, found: Run, pause: float | None) -> None:
     """Start the program, have it tracked from its first hold on, and keep the root a zombie until that is done."""
     root = os.posix_spawn(stage.words[0], stage.words, os.environ, setsid=True)
     try:
@@ -83,7 +100,7 @@ def _run_process(stage: Stage, found: Run) -> None:
         tracker.start()
         try:
             found.cpu_before = _own_time(root)
-            _pass_holds(stage, found, tracker._run.session.pid)
+            _pass_holds(stage, found, pause, tracker._run.session.pid)
             os.waitid(os.P_PID, root, os.WEXITED | os.WNOWAIT)
         finally:
             tracker.stop()
@@ -98,9 +115,13 @@ def _run_process(stage: Stage, found: Run) -> None:
     found.take(tracker.to_json(), tracker._run.totals['seconds'])  # from the first sample on
 
 
-def _run_command(stage: Stage, found: Run) -> None:
+def _run_command(stage: Stage, found: Run, pause: float | None, *, as_user: bool) -> None:
     report = f'{stage.folder}/report'
-    words = [sys.executable, '-m', 'gpu_tracker', f'--st={found.interval}', '-f', 'json', '--ru=bytes', '--tu=seconds']
+    before = _BECOME_USER if as_user else ()
+    for path in (stage.folder, *glob.glob(f'{stage.folder}/*')) if as_user else ():
+        os.chown(path, _USER_ID, _USER_ID)
+    options = [f'--st={found.interval}', '-f', 'json', '--ru=bytes', '--tu=seconds']
+    words = [*before, sys.executable, '-m', 'gpu_tracker', *options]
     with subprocess.Popen(
         [*words, '-o', report, '--', *stage.words],
         env=environment(),
@@ -109,7 +130,7 @@ def _run_command(stage: Stage, found: Run) -> None:
         stderr=subprocess.STDOUT,
     ) as launcher:
         try:
-            _pass_holds(stage, found, _sampler_of(stage))
+            _pass_holds(stage, found, pause, _sampler_of(stage) if pause is None else None)
             output = launcher.communicate(timeout=TIMEOUT)[0]
         except BaseException:
             os.killpg(launcher.pid, signal.SIGKILL)
@@ -125,14 +146,17 @@ def _run_command(stage: Stage, found: Run) -> None:
     found.take(usage, usage['compute_time']['time'])
 
 
-def _pass_holds(stage: Stage, found: Run, sampler: int) -> None:
+def _pass_holds(stage: Stage, found: Run, pause: float | None, sampler: int | None) -> None:
     for hold in range(found.program.holds):
         root, *descendants = stage.wait_for_hold(hold)
         groups = {'main': [root], 'descendants': descendants, 'combined': [root, *descendants]}
         parts = {group: parts_of_frames(pids) for group, pids in groups.items()}
         found.unions.append({group: total for group, (total, _) in parts.items()})
         found.private.append({group: private for group, (_, private) in parts.items()})
-        _wait_for_samples(sampler, found.interval)
+        if pause is not None:
+            time.sleep(pause * random.random())  # noqa: S311 - no secret
+        elif sampler is not None:
+            _wait_for_samples(sampler, found.interval)
         stage.let_go(hold)
 
 
