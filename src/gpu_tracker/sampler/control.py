@@ -31,11 +31,34 @@ DISCARD = 'discard'
 TARGET_ENDED = 'target ended'
 """The tracked process has ended; its tracker has not said anything yet."""
 
+_EVENTS = {STOP_MESSAGE: STOP, LAUNCH_MESSAGE: LAUNCH, FINISH_MESSAGE: FINISH, DISCARD_MESSAGE: DISCARD}
 _LONGEST_WAIT = 0.5
 """Seconds between looks at processes of which the system does not report the end."""
 
 
-class Control:
+class TrackerPipe:
+    """Reads the tracker's messages.
+
+    :ivar tracked_seconds: How long was tracked. Known after STOP.
+    :ivar exit_code: How the command has ended. Known after FINISH.
+    """
+
+    def __init__(self, handle: int) -> None:
+        self.tracked_seconds: float | None = None
+        self.exit_code: int | None = None
+        self._handle = handle
+
+    def read_event(self) -> str:
+        """Wait for the next message and return its event; ABANDONED at the end of the pipe."""
+        event = _EVENTS.get(os.read(self._handle, 1), ABANDONED)
+        if event == STOP:
+            self.tracked_seconds = seconds_of_stop(os.read(self._handle, SECONDS_LENGTH))
+        elif event == FINISH:
+            self.exit_code = exit_code_of_finish(os.read(self._handle, LONGEST_EXIT_CODE))
+        return event
+
+
+class Control(TrackerPipe):
     """Waits for the next sample's time, or for a message or an end that comes before it.
 
     select(2) and not poll(2), whose milliseconds are too coarse; its limit of 1,024 is no matter for descriptors that
@@ -48,11 +71,7 @@ class Control:
     """
 
     def __init__(self, handle: int, owner: int, target: int) -> None:
-        self.tracked_seconds: float | None = None
-        """How long was tracked, which the tracker tells with its stop."""
-        self.exit_code: int | None = None
-        """How the command has ended, which the tracker tells with the settled totals."""
-        self._handle = handle
+        super().__init__(handle)
         self._owner = owner
         self._owner_handle = open_process(owner)
         self._is_child = os.getppid() == owner
@@ -78,14 +97,7 @@ class Control:
         if not ready:
             return ABANDONED if self._owner_handle is None and self._owner_has_ended() else None
         if self._handle in ready:
-            message = os.read(self._handle, 1)
-            if message == STOP_MESSAGE:
-                self.tracked_seconds = seconds_of_stop(os.read(self._handle, SECONDS_LENGTH))
-                return STOP
-            if message == FINISH_MESSAGE:
-                self.exit_code = exit_code_of_finish(os.read(self._handle, LONGEST_EXIT_CODE))
-                return FINISH
-            return {LAUNCH_MESSAGE: LAUNCH, DISCARD_MESSAGE: DISCARD}.get(message, ABANDONED)
+            return self.read_event()
         if self._owner_handle in ready:
             return ABANDONED
         self._handles.remove(ready[0])  # the target has ended once and for all
