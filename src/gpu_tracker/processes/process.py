@@ -22,6 +22,7 @@ class Process:
         'is_twin',
         'mark',
         'mark_faults',
+        'mark_resident',
         'memory_handle',
         'name',
         'own_cpu',
@@ -81,6 +82,8 @@ class Process:
         """The high-water mark of its resident bytes (VmHWM) when that was last read."""
         self.mark_faults = -1
         """Its page faults at that time."""
+        self.mark_resident = 0
+        """Its resident bytes at that time, also if it has called execve(2) since."""
         self.programs = 0
         """The number of calls of execve(2) that were seen."""
         self.image: tuple[bytes, ...] | None = None

@@ -78,11 +78,11 @@ class Ceilings:
         :param counts: It runs a program.
         """
         is_other = self._image_of_root not in (None, root.programs)
-        if is_other or (root.ended and root.resident_before):
-            unread = max(0, root.faults - max(0, root.mark_faults))
-            self.most_of_main = max(self.most_of_main, root.resident_before + unread * LARGEST_PAGE)
+        if is_other or root.ended:
+            unread = self._marks.unread_faults(root)
+            self.most_of_main = max(self.most_of_main, root.mark_resident + unread * LARGEST_PAGE)
             if is_other:
-                self.most[_MAIN] = max(self.most[_MAIN], root.resident_before + self._brought_by(unread))
+                self.most[_MAIN] = max(self.most[_MAIN], root.mark_resident + self._brought_by(unread))
         if counts:
             self._image_of_root = root.programs
 
@@ -113,7 +113,7 @@ class Ceilings:
             self._note_grown(process, size, more)
             self._noted_faults[process] = process.faults
             if process is root:
-                of_main = max(size, process.resident_before + more)
+                of_main = max(size, process.mark_resident + more)
         self._ended = ended
         self.most_of_main = max(self.most_of_main, of_main)
         of_root, of_all = self._grown.get(root, 0), sum(self._grown.values()) + unseen

@@ -89,7 +89,7 @@ class Marks:
             return False
         mark, resident, process.huge = found
         process.resident = resident + process.huge
-        process.mark_faults = process.faults
+        process.mark_faults, process.mark_resident = process.faults, process.resident
         mark = max(mark + process.huge, process.resident)
         before = process.mark
         process.mark = mark

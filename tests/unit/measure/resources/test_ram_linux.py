@@ -351,6 +351,20 @@ def test_the_page_faults_of_main_up_to_its_end_bound_its_peak() -> None:
     assert machine.ceilings == [130, 0, 130]
 
 
+def test_page_faults_count_from_the_last_mark_on_if_main_is_seen_exiting() -> None:
+    machine = Machine()
+    machine.start(ROOT, 100)
+    machine.sample(FIRST)
+    machine.get(ROOT, 30)
+    machine.memory[ROOT].has.clear()  # it has given up its memory, and is no zombie yet
+    machine.sample()
+    machine.end(ROOT)
+    machine.sample(LAST)
+    assert machine.totals == (100, None, 100)
+    assert machine.ceilings == [130, 0, 130]
+    assert machine.reader.ceilings.most_of_main >= 130 * MB
+
+
 def test_a_root_that_has_ended_leaves_its_descendants(machine: Machine) -> None:
     machine.end(ROOT)
     machine.get(CHILD, 100)
