@@ -78,7 +78,7 @@ def _own_mark() -> int | None:
     try:
         handle = os.open('/proc/self/status', os.O_RDONLY | getattr(os, 'O_CLOEXEC', 0))
         try:
-            status = os.read(handle, 4096)
+            status = os.read(handle, 1 << 16)  # many groups of a user come before it
         finally:
             os.close(handle)
         return int(status.partition(b'\nVmHWM:')[2].split(None, 1)[0])

@@ -140,7 +140,7 @@ class MemoryFiles:
             return None
         try:
             chunks = [os.read(handle, size)]
-            while size == _CHUNK and chunks[-1]:  # the others are short
+            while chunks[-1] and size in (_CHUNK, len(chunks[-1])):  # smaps comes in shorter pieces than is asked for
                 chunks.append(os.read(handle, size))
         except ProcessLookupError:
             return None

@@ -324,6 +324,13 @@ def test_the_mark_and_the_size_without_huge_pages_and_these(proc: Path) -> None:
     assert MemoryFiles(str(proc)).mark(20) == (10400 * KB, 9200 * KB, 4096 * KB)
 
 
+@pytest.mark.parametrize('groups', [400, 850])
+def test_a_mark_behind_many_groups(proc: Path, groups: int) -> None:
+    content = STATUS.replace(b'VmPeak', b'Groups:\t' + b'1234567890 ' * groups + b'\nVmPeak')
+    (proc / '20/status').write_bytes(content)
+    assert MemoryFiles(str(proc)).mark(20) == (10400 * KB, 9200 * KB, 4096 * KB)
+
+
 def test_the_own_process_has_more_than_its_files() -> None:
     files = MemoryFiles()
     pages = files.pages(os.getpid())
