@@ -237,6 +237,7 @@ class LinuxProcessTree:
         process.relative = None
         process.image = None
         process.mark = None
+        process.most = process.huge = 0
 
     def _is_process(self, pid: int) -> bool:
         """Distinguish a process from a thread, and from a number that nobody has: no other has such a clock."""

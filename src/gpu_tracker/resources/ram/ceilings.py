@@ -96,20 +96,20 @@ class Ceilings:
         self._note_copies(counted)
         marks, root = self._marks, self._tree.root
         for process in counted:
-            seen, size = self.seen(process), marks.peak(process)
+            seen, size = self.seen(process), marks.most(process)
             if seen is not None and process.mark == seen.mark:  # its peak is from before
                 brought = self._brought_by(process.faults - seen.faults, self._huge_pages_at_last)
                 size = min(size, process.resident + brought)
             self._note_grown(process, size, self._brought_by(marks.unread_faults(process)))
             self._noted_faults[process] = process.faults
-        of_main = marks.peak(root) if root in counted else 0
+        of_main = marks.most(root) if root in counted else 0
         ended = {process for process in self._tree.members.values() if process.ended}
         if self._ended is None:  # they have ended before the run
             self._ended = ended
             self._noted_faults = {process: process.faults for process in ended}
         for process in ended - self._ended:
             more = self._brought_by(marks.unread_faults(process))  # all its page faults are known
-            size = max(marks.peak(process), process.resident_before)
+            size = max(marks.most(process), process.resident_before)
             self._note_grown(process, size, more)
             self._noted_faults[process] = process.faults
             if process is root:
@@ -174,7 +174,7 @@ class Ceilings:
                 continue
             self._copied_since.add(process.relative)
             if process.relative is root:
-                self._inherited[process] = max(self._marks.peak(process), self._inherited.get(process, 0))
+                self._inherited[process] = max(self._marks.most(process), self._inherited.get(process, 0))
 
     def _note_grown(self, process: Process, size: int, more: int) -> None:
         """Take note of what ``process`` may have got since the last exact reading, see :meth:`growth`."""

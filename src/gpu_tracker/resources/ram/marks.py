@@ -65,7 +65,7 @@ class Marks:
         """
         if self._before_start is None:
             self._before_start = dict.fromkeys(counted, 0)
-        waiting = [process for process in counted if process.faults != process.mark_faults]
+        waiting = [process for process in counted if process.huge or process.faults != process.mark_faults]
         self.are_missing = False
         if not waiting:
             return []
@@ -87,25 +87,34 @@ class Marks:
         found = self._files.mark(process.pid)
         if found is None:
             return False
+        huge_before = process.huge
         mark, resident, process.huge = found
         process.resident = resident + process.huge
         process.mark_faults, process.mark_resident = process.faults, process.resident
-        mark = max(mark + process.huge, process.resident)
+        # The mark may be from another moment than the huge pages.
+        process.most = max(mark + max(huge_before, process.huge), process.resident)
+        mark = max(mark, process.resident)
         before = process.mark
         process.mark = mark
         older = self._before_start or {}
         if process in older:
-            older[process] = older[process] or mark
+            older[process] = older[process] or process.most
             return mark > max(older[process] + _INEXACT, before or 0, process.resident)
         return mark > max(before or 0, process.resident)
 
     def peak(self, process: Process) -> int:
         """Return the most that ``process`` is known to have had since the run has begun."""
-        mark = process.mark or 0
+        # Huge pages may have been given back since the mark was read.
+        resident = process.resident - (process.huge if self.unread_faults(process) else 0)
+        return self._since_start(process, process.mark or 0, resident)
+
+    def most(self, process: Process) -> int:
+        """Return the most that ``process`` may have had from the begin of the run to its last mark."""
+        return self._since_start(process, process.most, process.resident)
+
+    def _since_start(self, process: Process, mark: int, resident: int) -> int:
         before = 0 if self._before_start is None else self._before_start.get(process, 0)
-        if before and mark <= before + _INEXACT:
-            return process.resident
-        return max(mark, process.resident)
+        return resident if before and mark <= before + _INEXACT else max(mark, resident)
 
     def unread_faults(self, process: Process) -> int:
         """Return the page faults that ``process`` has had since its mark was read."""

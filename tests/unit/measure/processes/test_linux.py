@@ -335,11 +335,12 @@ def test_another_program_begins_its_mark_anew_and_is_nobodys_copy(proc: ProcFold
     proc.put(60, ROOT, image=(1000 + ROOT, 2000 + ROOT, 3000 + ROOT))
     tree.refresh()
     process = tree.members[60]
-    process.mark = 7
+    process.mark, process.most, process.huge = 7, 8, 9
     assert (process.forked, process.relative, process.programs) == (True, tree.root, 0)
     proc.put(60, ROOT, image=(1, 2, 3))
     tree.refresh()
-    assert (process.forked, process.relative, process.programs, process.mark) == (False, None, 1, None)
+    assert (process.forked, process.relative, process.programs) == (False, None, 1)
+    assert (process.mark, process.most, process.huge) == (None, 0, 0)
 
 
 def test_who_may_have_reaped_one_that_is_gone_is_read_again(proc: ProcFolder, monkeypatch: pytest.MonkeyPatch) -> None:

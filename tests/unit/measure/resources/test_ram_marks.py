@@ -129,6 +129,42 @@ def test_huge_pages_belong_to_the_size_and_to_the_mark() -> None:
     assert (child.huge, child.resident, machine.peak(11)) == (0, 10 * MB, 10)
 
 
+def test_a_mark_and_huge_pages_of_another_moment_do_not_add_up() -> None:
+    machine = started(1)
+    machine.start(11, 10, parent=ROOT)
+    machine.peak_at(11, 490)
+    machine.memory[11].huge = 510
+    assert machine.read() == []
+    child = machine.members[11]
+    assert (machine.peak(11), machine.marks.most(child) // MB) == (520, 1010)
+    machine.memory[11].huge = 0
+    machine.read()
+    assert (machine.peak(11), machine.marks.most(child) // MB) == (500, 1010)
+
+
+def test_huge_pages_that_may_have_been_given_back_do_not_count() -> None:
+    machine = started(2, most=0.0)
+    child = machine.members[11]
+    machine.memory[11].huge = 510
+    machine.marks.has_risen(child)
+    machine.memory[11].huge = 0
+    machine.get(11, 500)
+    machine.get(ROOT, 1)
+    machine.read()
+    assert machine.pids_read == [ROOT]
+    assert (machine.peak(11), machine.marks.most(child) // MB) == (520, 1020)
+
+
+def test_huge_pages_are_read_again_though_there_was_no_page_fault() -> None:
+    machine = started(2)
+    machine.memory[11].huge = 64
+    machine.memory[11].faults += 32
+    machine.read()
+    machine.memory[11].huge = 0
+    machine.read()
+    assert machine.members[11].resident == 10 * MB
+
+
 def test_the_root_comes_first_and_then_those_with_most_page_faults() -> None:
     machine = started(50, cost=0.0002, most=0.0002)
     for number in range(50):
