@@ -127,6 +127,10 @@ class Tree:
             if pid > 0:
                 self._read(self.members.setdefault(pid, Process(pid)), memory)
 
+    def refresh_root(self) -> None:
+        """Read the root alone."""
+        self._read(self.root, self.memory[self.root.pid])
+
     def bytes_of(self, pids: Iterable[int]) -> int:
         """Return the bytes that the processes really have together."""
         having = set().union(*[self.memory[pid].has for pid in pids])

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         """Reads the memory of a tree, and keeps the largest sizes of main, descendants and all of them."""
 
         maxima: tuple[Sizes, Sizes, Sizes]
+        used: int | None
+        """The most bytes that all of them had together for certain: read at one moment, or of a single process."""
         reasons: set[str]
         """Why groups of several processes may have had more than that."""
 
@@ -95,8 +97,8 @@ class Ram(Resource):
         return [size for group in self._reader.current() for size in group] + [self._system]
 
     def used_so_far(self) -> int | None:
-        """Return the most bytes that all of them had together, each page counted once."""
-        return self._reader.maxima[2][0]
+        """Return the most bytes that all of them had together for certain: a limit may end the run for it."""
+        return self._reader.used
 
     def totals(self) -> dict[str, object]:
         """Return the evidence: see :class:`gpu_tracker.totals.RamEvidence`."""

@@ -66,6 +66,8 @@ class LinuxRamReader:
         self._limit_due = float('-inf')
         self.maxima: tuple[Sizes, Sizes, Sizes] = (UNKNOWN, UNKNOWN, UNKNOWN)
         """The largest sizes of main, descendants and all of them, each field by itself."""
+        self.used: int | None = None
+        """The most bytes that all of them had for certain: sums beside a peak do not count."""
         self.reasons: set[str] = set()
         """Why groups of several may have had more than any ceiling says."""
         self._most_read = [0, 0, 0]
@@ -82,6 +84,10 @@ class LinuxRamReader:
 
         Its first marks are small. If it ends before another is read, its page faults mark the figure.
         """
+        if process.shares_memory:
+            self._tree.refresh_root()
+        if process.shares_memory:
+            return  # it is still held
         found = self._files.mark(process.pid)
         if found is not None:
             size = (found[0], None, None)
@@ -163,11 +169,7 @@ class LinuxRamReader:
         """Read the pages if that is affordable; return whether they were read."""
         cost = self._exact.cost(counted)
         limit = self._limit
-        is_forced = (
-            limit is not None
-            and expected[_COMBINED] > limit >= (self.maxima[_COMBINED][0] or 0)
-            and now >= self._limit_due
-        )
+        is_forced = limit is not None and expected[_COMBINED] > limit >= (self.used or 0) and now >= self._limit_due
         if kind == MIDDLE:
             affordable = is_forced or self._budget.affords(now, cost)
         else:
@@ -220,7 +222,7 @@ class LinuxRamReader:
                 lost = sum([self._lost(other) for other in last.seen if group == _COMBINED or other is not root])
                 lost -= self._lost(process) if seen is not None else 0
                 found[group] = (total - lost + grown, None, None)
-        self._fold((found[0], found[1], found[2]))
+        self._fold_sums(found)
 
     def _lost(self, process: Process) -> int:
         """Return how much of what ``process`` had at the last exact reading it may have given back by now.
@@ -237,6 +239,11 @@ class LinuxRamReader:
         return max(0, seen.resident - max(0, min(process.resident_before, process.resident) - brought))
 
     def _fold(self, groups: Sequence[Sizes]) -> None:
+        """Fold what was read of groups, or is true of one process."""
+        self.used = larger(self.used, groups[_COMBINED][0])
+        self._fold_sums(groups)
+
+    def _fold_sums(self, groups: Sequence[Sizes]) -> None:
         first, second, third = map(_larger, self.maxima, groups)
         self.maxima = (first, second, third)
 

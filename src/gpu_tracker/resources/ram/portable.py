@@ -18,6 +18,7 @@ class PortableRamReader:
     def __init__(self, tree: ProcessTree) -> None:
         self._tree = tree
         self.maxima: tuple[Sizes, Sizes, Sizes] = (UNKNOWN, UNKNOWN, UNKNOWN)
+        self.used: int | None = None
         self.reasons: set[str] = set()
 
     def watch(self, process: Process) -> None:
@@ -26,6 +27,8 @@ class PortableRamReader:
     def read(self, now: float, kind: str) -> None:
         """Fold what is resident now into the maxima; the tree has just been refreshed."""
         del now, kind
+        living = [process.resident for process in self._tree.members.values() if not process.shares_memory]
+        self.used = larger(self.used, max(living, default=None))  # sums may count pages several times
         first, second, third = [
             (larger(most[0], size[0]), None, None) for most, size in zip(self.maxima, self.current(), strict=True)
         ]

@@ -24,6 +24,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.maxima = ((5, 3, 2), (4, None, None), (7, 5, 2))
+        self.used = 6
         self.reasons: set[str] = set()
         self.calls: list[str] = []
 
@@ -101,7 +102,7 @@ def test_the_evidence(ram: Ram) -> None:
         'system': 80,
         'capacity': 100,
     }
-    assert ram.used_so_far() == 7
+    assert ram.used_so_far() == 6
 
 
 @pytest.mark.parametrize(('state', 'reasons'), [(b'R', ('unreadable', 'vanished')), (b'Z', ('unreadable',))])
@@ -143,6 +144,7 @@ def test_on_other_systems_sizes_add_up_and_their_parts_are_unknown(tree: Tree) -
     reader.read(1.0, MIDDLE)
     assert reader.current() == ((50 * MB, None, None), (120 * MB, None, None), (170 * MB, None, None))
     assert reader.maxima == ((100 * MB, None, None), (120 * MB, None, None), (200 * MB, None, None))
+    assert reader.used == 120 * MB
     assert reader.reasons == set()
 
 

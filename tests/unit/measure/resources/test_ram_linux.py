@@ -400,6 +400,7 @@ def test_a_command_is_watched_from_its_start_on() -> None:
     machine.refresh()
     machine.root.shares_memory = True
     machine.sample(FIRST)
+    machine.reader.watch(machine.root)  # it is held, and has the memory of its launcher
     assert machine.totals == (None, None, None)
     machine.root.shares_memory = False
     machine.peak_at(ROOT, 15)
@@ -446,6 +447,22 @@ def test_a_memory_limit_is_checked_exactly_whatever_it_costs() -> None:
     machine.get(CHILD, 90)
     machine.sample(seconds=100.0)
     assert not machine.has_read_pages  # it is known to be exceeded
+
+
+def test_a_peak_beside_others_asks_for_a_reading_and_exceeds_no_limit() -> None:
+    machine = Machine(limit=550 * MB)
+    machine.start(ROOT, 100)
+    machine.start(CHILD, 50, parent=ROOT)
+    machine.sample(FIRST)
+    machine.peak_at(CHILD, 450)
+    machine.sample()
+    assert machine.totals == (100, 500, 600)
+    assert machine.reader.used == 500 * MB
+    machine.become_poor()
+    machine.get(CHILD, 410)
+    machine.sample()
+    assert machine.has_read_pages
+    assert machine.reader.used == 560 * MB
 
 
 def test_a_pause_of_nine_times_its_cost_follows_a_reading_for_a_memory_limit() -> None:
