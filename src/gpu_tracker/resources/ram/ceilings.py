@@ -147,7 +147,8 @@ class Ceilings:
         """
         seen = self.seen(process)
         if seen is not None:
-            grown = max(0, size - seen.resident)
+            files = process.files - seen.files  # private memory may have replaced shared files of the same size
+            grown = max(0, size - seen.resident, files, process.resident - seen.resident - files)
             brought = self._brought_by(process.faults - seen.faults, self._huge_pages_at_last)
             copied = seen.resident if process in self._copied_since else seen.copied
             return max(grown, min(brought, grown + copied + more))

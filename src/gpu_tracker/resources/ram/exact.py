@@ -42,6 +42,7 @@ class Seen:
     """What one process had when it was read.
 
     :ivar resident: Bytes.
+    :ivar files: Those of files and shared memory.
     :ivar private: Bytes of pages that no other process had mapped.
     :ivar copied: Anonymous bytes that it shared with others: writing to them makes copies.
     :ivar faults: Its page faults before the reading.
@@ -49,10 +50,11 @@ class Seen:
     :ivar programs: The number of its calls of execve(2).
     """
 
-    __slots__ = ('copied', 'faults', 'mark', 'private', 'programs', 'resident')
+    __slots__ = ('copied', 'faults', 'files', 'mark', 'private', 'programs', 'resident')
 
-    def __init__(self, process: Process, resident: int, private: int = 0, copied: int = 0) -> None:
+    def __init__(self, process: Process, resident: int, files: int, private: int = 0, copied: int = 0) -> None:
         self.resident = resident
+        self.files = files
         self.private = private
         self.copied = copied
         self.faults = process.faults
@@ -143,9 +145,10 @@ class ExactReader:
             _sizes(others, of_descendants, [process for process in unread if process is not root], large),
             _sizes(pages, of_all, unread, large),
         )
-        seen = {process: Seen(process, process.resident) for process in unread}
+        seen = {process: Seen(process, process.resident, process.files) for process in unread}
         for process, found in pages.items():
-            seen[process] = Seen(process, found.resident, found.private, self._copied(process, found))
+            of_files = found.resident - found.anonymous - found.private_huge
+            seen[process] = Seen(process, found.resident, of_files, found.private, self._copied(process, found))
         return ExactReading(groups, seen, files, frozenset(reasons)), moved
 
     def _totals(

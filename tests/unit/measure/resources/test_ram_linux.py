@@ -173,6 +173,29 @@ def test_copies_are_read_though_no_process_grows(family: Machine) -> None:
     assert family.totals == (100, 140, 140)
 
 
+def test_memory_that_replaces_files_of_others_is_read(machine: Machine) -> None:
+    for pid in (ROOT, CHILD):
+        machine.map(pid, 7, 0, 180)
+    machine.sample()
+    machine.free(CHILD, 180, 7)
+    machine.get(CHILD, 180)
+    machine.sample()
+    assert machine.has_read_pages
+    assert machine.totals == (280, 230, 510)
+
+
+def test_memory_that_replaces_files_of_others_raises_the_ceilings(machine: Machine) -> None:
+    for pid in (ROOT, CHILD):
+        machine.map(pid, 7, 0, 180)
+    machine.sample()
+    machine.become_poor()
+    machine.free(CHILD, 180, 7)
+    machine.get(CHILD, 180)
+    machine.sample()
+    assert machine.totals == (280, 230, 330)
+    assert machine.ceilings == [280, 410, 510]
+
+
 def test_what_main_writes_after_a_fork_is_read(machine: Machine) -> None:
     machine.fork(ROOT, OTHER)
     machine.sample()
