@@ -199,9 +199,13 @@ class Files:
         """CPU seconds for all pages of a process; ten times as much as for its mark."""
         self.spent = 0.0
         self.read: list[tuple[str, int]] = []
+        self.huge = 0
+        """Transparent huge pages that programs have got so far."""
         self.forbidden: set[int] = set()
         self.when_read: list[Callable[[], object]] = []
         """What happens after each reading of pages: the first one after the first of them."""
+        self.when_marked: Callable[[], object] = lambda: None
+        """What happens after each reading of a mark."""
 
     def cpu_time(self) -> float:
         """Return the CPU seconds that all readings have cost."""
@@ -219,8 +223,8 @@ class Files:
         return self._tree.extents(pid) if self._is_there('extents', pid, self.cost) else None
 
     def huge_pages(self) -> int:
-        """Return that there are none."""
-        return 0
+        """Return the count of transparent huge pages."""
+        return self.huge
 
     def resident(self, pid: int) -> tuple[int, int]:
         """Return the resident bytes, and those of files."""
@@ -233,6 +237,7 @@ class Files:
         if not self._is_there('mark', pid, self.cost / 10, forbidden=()):
             return None
         memory = self._tree.memory[pid]
+        self.when_marked()
         return memory.mark, len(memory.has) * MB, memory.huge * MB
 
     def _is_there(self, name: str, pid: int, cost: float, forbidden: Iterable[int] | None = None) -> bool:

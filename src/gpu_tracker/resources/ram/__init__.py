@@ -136,7 +136,8 @@ def open_resource(context: Context) -> Ram:
     from gpu_tracker.resources.ram.pages import MemoryFiles  # noqa: PLC0415 - as above
 
     limit = (config.get('limits') or {}).get('memory_limit')
-    reader = LinuxRamReader(tree, MemoryFiles(), context.budget, context.cpu_time, limit)
+    is_reaped = config['launcher'] is not None
+    reader = LinuxRamReader(tree, MemoryFiles(), context.budget, context.cpu_time, limit, is_reaped=is_reaped)
     return Ram(reader, context.machine, tree, reader.ceilings)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from gpu_tracker.resources.ram.marks import Marks
 
 _MAIN, _DESCENDANTS, _COMBINED = range(3)
+_MOST_AROUND = 16
+"""Pages of a file that one page fault can bring, those around it included."""
 
 
 class Ceilings:
@@ -27,11 +29,13 @@ class Ceilings:
 
     :param tree: Refreshed before each reading.
     :param huge_pages: Returns how many transparent huge pages the machine has given to programs so far.
+    :param is_reaped: The kernel will report the root's peak, as it is a command that is waited for.
     """
 
-    def __init__(self, tree: ProcessTree, marks: Marks, huge_pages: Callable[[], int]) -> None:
+    def __init__(self, tree: ProcessTree, marks: Marks, huge_pages: Callable[[], int], *, is_reaped: bool) -> None:
         self._tree = tree
         self._marks = marks
+        self._is_reaped = is_reaped
         self._read_huge_pages = huge_pages
         self._huge_pages = self._huge_pages_before = self._huge_pages_at_last = huge_pages()
         self._huge_pages_at_start = self._huge_pages
@@ -75,14 +79,17 @@ class Ceilings:
     def note_root(self, root: Process, *, counts: bool) -> None:
         """Take note of what the root can have had since its mark was read, if it has ended or called exec since.
 
+        No mark has been read in this sample: it may have huge pages that come after those of the machine were counted.
+
         :param counts: It runs a program.
         """
+        self._huge_pages_before, self._huge_pages = self._huge_pages, self._read_huge_pages()
         is_other = self._image_of_root not in (None, root.programs)
         if is_other or root.ended:
             unread = self._marks.unread_faults(root)
             self.most_of_main = max(self.most_of_main, root.mark_resident + unread * LARGEST_PAGE)
             if is_other:
-                self.most[_MAIN] = max(self.most[_MAIN], root.mark_resident + self._brought_by(unread))
+                self.most[_MAIN] = max(self.most[_MAIN], self._most_since_mark(root))
         if counts:
             self._image_of_root = root.programs
 
@@ -91,7 +98,6 @@ class Ceilings:
 
         :param counted: The processes that have memory.
         """
-        self._huge_pages_before, self._huge_pages = self._huge_pages, self._read_huge_pages()
         unseen = self._brought_by(self._unseen_faults())
         self._note_copies(counted)
         marks, root = self._marks, self._tree.root
@@ -110,10 +116,10 @@ class Ceilings:
         for process in ended - self._ended:
             more = self._brought_by(marks.unread_faults(process))  # all its page faults are known
             size = max(marks.most(process), process.resident_before)
+            if process is root:
+                of_main = size = max(size, self._most_since_mark(root))
             self._note_grown(process, size, more)
             self._noted_faults[process] = process.faults
-            if process is root:
-                of_main = max(size, process.mark_resident + more)
         self._ended = ended
         self.most_of_main = max(self.most_of_main, of_main)
         of_root, of_all = self._grown.get(root, 0), sum(self._grown.values()) + unseen
@@ -166,6 +172,12 @@ class Ceilings:
             if (process.ended or process.programs != seen.programs) and (group != _DESCENDANTS or process is not root):
                 found += seen.private
         return found
+
+    def _most_since_mark(self, root: Process) -> int:
+        """Return the most that the root can have had from when its mark was read to its end, or to its exec."""
+        unread = self._marks.unread_faults(root)
+        of_files = 0 if self._is_reaped else unread * (_MOST_AROUND - 1) * PAGE_SIZE
+        return root.mark_resident + self._brought_by(unread) + of_files
 
     def _note_copies(self, counted: Sequence[Process]) -> None:
         """Take note of processes that are copies of others."""

@@ -46,6 +46,7 @@ class LinuxRamReader:
     :param budget: What exact readings and marks are paid from.
     :param cpu_time: The CPU seconds that this process has used.
     :param limit: The bytes above which the run is ended; None: there is no limit.
+    :param is_reaped: The kernel will report the root's peak.
     """
 
     def __init__(
@@ -55,13 +56,15 @@ class LinuxRamReader:
         budget: Budget | OverheadLimit,
         cpu_time: Callable[[], float],
         limit: float | None = None,
+        *,
+        is_reaped: bool = True,
     ) -> None:
         self._tree = tree
         self._budget = budget
         self._files = files
         self._exact = ExactReader(files, cpu_time)
         self._marks = Marks(files, budget, cpu_time)
-        self.ceilings = Ceilings(tree, self._marks, files.huge_pages)
+        self.ceilings = Ceilings(tree, self._marks, files.huge_pages, is_reaped=is_reaped)
         self._limit = limit
         self._limit_due = float('-inf')
         self.maxima: tuple[Sizes, Sizes, Sizes] = (UNKNOWN, UNKNOWN, UNKNOWN)

@@ -29,11 +29,12 @@ def megabytes(sizes: Sizes) -> Megabytes:
 class Machine(Tree):
     """A tree that is sampled once a second."""
 
-    def __init__(self, *, cost: float = 0.0, limit: float | None = None) -> None:
+    def __init__(self, *, cost: float = 0.0, limit: float | None = None, is_reaped: bool = True) -> None:
         super().__init__()
         self.files = Files(self, cost)
         self.budget = Budget(0.0)
-        self.reader = LinuxRamReader(self, self.files, self.budget, self.files.cpu_time, limit)
+        cpu_time = self.files.cpu_time
+        self.reader = LinuxRamReader(self, self.files, self.budget, cpu_time, limit, is_reaped=is_reaped)
         self.now = 0.0
 
     def sample(self, kind: str = MIDDLE, *, seconds: float = 1.0) -> None:
@@ -372,6 +373,39 @@ def test_the_page_faults_of_main_up_to_its_end_bound_its_peak() -> None:
     machine.sample(LAST)
     assert machine.totals == (100, None, 100)
     assert machine.ceilings == [130, 0, 130]
+
+
+def test_each_page_fault_may_bring_pages_of_a_file_around_it_if_nobody_reaps_main() -> None:
+    machine = Machine(is_reaped=False)
+    machine.start(ROOT, 100)
+    machine.sample(FIRST)
+    machine.memory[ROOT].faults += 30 * FAULTS
+    machine.execute(ROOT, 0)
+    machine.sample()
+    assert machine.ceilings[0] == 100 + 30 * 16
+
+
+def test_main_and_combined_may_have_got_pages_of_files_if_nobody_reaps_main() -> None:
+    machine = Machine(is_reaped=False)
+    machine.start(ROOT, 100)
+    machine.sample(FIRST)
+    machine.memory[ROOT].faults += 30 * FAULTS
+    machine.end(ROOT)
+    machine.sample(LAST)
+    assert machine.ceilings == [580, 0, 580]
+
+
+def test_huge_pages_after_the_mark_was_read_belong_to_the_next_sample() -> None:
+    machine = Machine()
+    machine.start(ROOT, 100)
+    machine.sample(FIRST)
+    machine.files.when_marked = lambda: setattr(machine.files, 'huge', 50)
+    machine.memory[ROOT].faults += 1
+    machine.sample()
+    machine.memory[ROOT].faults += 50
+    machine.end(ROOT)
+    machine.sample(LAST)
+    assert machine.ceilings[0] == pytest.approx(100 + 50 * ((2 << 20) + 4096) / MB)
 
 
 def test_page_faults_count_from_the_last_mark_on_if_main_is_seen_exiting() -> None:
