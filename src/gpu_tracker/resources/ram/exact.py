@@ -109,7 +109,8 @@ class ExactReader:
         """Read ``processes``, and return the CPU seconds that it took as well.
 
         A reading is not one moment: what one process has given back after it was read, another may have got before it
-        was read. Such a reading is repeated, and what was handed over is taken off.
+        was read. Such a reading is repeated, and what was handed over is taken off. A reading during which a process
+        has ended is repeated without it.
 
         :param is_copy: The root is a copy of a process outside the tree.
         """
@@ -122,8 +123,8 @@ class ExactReader:
 
     def _read_once(self, root: Process, processes: Sequence[Process], *, is_copy: bool) -> tuple[ExactReading, int]:
         pages, large, hidden = self._read_pages(processes)
-        if len(processes) > 1:
-            self._read_mappings(processes)
+        gone = self._read_mappings(processes) if len(processes) > 1 else []
+        lost = sum([pages.pop(process).resident for process in gone if process in pages])
         main = {root: pages[root]} if root in pages else {}
         others = {process: found for process, found in pages.items() if process is not root}
         unread = [*large, *hidden]
@@ -149,7 +150,7 @@ class ExactReader:
         for process, found in pages.items():
             of_files = found.resident - found.anonymous - found.private_huge
             seen[process] = Seen(process, found.resident, of_files, found.private, self._copied(process, found))
-        return ExactReading(groups, seen, files, frozenset(reasons)), moved
+        return ExactReading(groups, seen, files, frozenset(reasons)), moved + lost
 
     def _totals(
         self,
@@ -190,12 +191,16 @@ class ExactReader:
         self._sums_cost.learn(len(pages), size, self._cpu_time() - begun)
         return pages, large, hidden
 
-    def _read_mappings(self, processes: Sequence[Process]) -> None:
-        """Read the mappings of all ``processes``, unless they are as they were, or that costs too much."""
+    def _read_mappings(self, processes: Sequence[Process]) -> list[Process]:
+        """Read the mappings of all ``processes``, unless they are as they were, or that costs too much.
+
+        Return those that have ended.
+        """
         files = _files_of(processes)
         size = sum([process.resident for process in processes])
+        gone: list[Process] = []
         if files == self._read_for or self._mappings_cost.of(len(processes), size) > _MOST_MAPPINGS:
-            return
+            return gone
         begun = self._cpu_time()
         self._read_for, self._extents = files, {}
         for process in processes:
@@ -203,9 +208,12 @@ class ExactReader:
                 extents = self._files.extents(process.pid)
             except PermissionError:
                 continue
-            if extents is not None:
+            if extents is None:
+                gone.append(process)
+            else:
                 self._extents[process] = extents
         self._mappings_cost.learn(len(processes), size, self._cpu_time() - begun)
+        return gone
 
     def _bytes_of_files(
         self, main: Mapping[Process, Pages], others: Mapping[Process, Pages], reasons: set[str], remapped: int

@@ -84,7 +84,7 @@ class MemoryFiles:
         from gpu_tracker.resources.ram.files import extents_in  # noqa: PLC0415 - one process needs none of it
 
         content = self._read(pid, 'smaps', size=_CHUNK)
-        return None if content is None else extents_in(content)
+        return extents_in(content) if content else None
 
     def resident(self, pid: int) -> tuple[int, int]:
         """Return what :func:`.stat.resident` does; zeros if the process has ended or may not be read."""

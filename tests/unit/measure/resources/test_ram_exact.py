@@ -208,6 +208,15 @@ def test_a_page_that_one_has_given_back_and_another_is_read_with_alone_counts_on
     assert machine.groups()[2][0] == 120 * MB
 
 
+def test_a_reading_during_which_a_process_ends_is_repeated(machine: Machine) -> None:
+    machine.start(OTHER, 50, parent=ROOT)
+    machine.files.when_read = [lambda: None, lambda: None, lambda: machine.end(OTHER)]
+    reading = machine.reading()
+    assert reading.groups == (sizes(110, 10, 100), sizes(120, 20, 100), sizes(130, 30, 100))
+    assert reading.reasons == set()
+    assert machine.files.read.count(('pages', ROOT)) == 2
+
+
 def test_growth_while_a_reading_is_made_is_not_repeated(machine: Machine) -> None:
     machine.files.when_read = [lambda: machine.get(CHILD, 30)]
     assert machine.groups()[2][0] == 160 * MB

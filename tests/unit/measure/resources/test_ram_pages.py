@@ -315,7 +315,8 @@ def test_of_a_process_whose_first_thread_has_ended_another_one_is_read(proc: Pat
 def test_a_process_that_has_ended_has_no_memory(proc: Path) -> None:
     files = MemoryFiles(str(proc))
     (proc / '20/status').write_bytes(b'Name:\tzombie\nState:\tZ (zombie)\n')
-    assert files.mark(20) is None
+    (proc / '20/smaps').write_bytes(b'')
+    assert (files.mark(20), files.extents(20)) == (None, None)
     assert (files.pages(30), files.extents(30), files.mark(30), files.resident(30)) == (None, None, None, (0, 0))
 
 
