@@ -202,7 +202,7 @@ class ExactReader:
         if files == self._read_for or self._mappings_cost.of(len(processes), size) > _MOST_MAPPINGS:
             return gone
         begun = self._cpu_time()
-        self._read_for, self._extents = files, {}
+        self._extents = {}
         for process in processes:
             try:
                 extents = self._files.extents(process.pid)
@@ -212,6 +212,7 @@ class ExactReader:
                 gone.append(process)
             else:
                 self._extents[process] = extents
+        self._read_for = [] if gone else files  # it may be in the middle of execve(2)
         self._mappings_cost.learn(len(processes), size, self._cpu_time() - begun)
         return gone
 
@@ -222,8 +223,10 @@ class ExactReader:
 
         Without mappings the proportional sizes have to do, which leave out the parts of processes outside the tree.
         """
-        if not others:
-            return sum([found.resident - found.anonymous - found.private_huge for found in main.values()]), 0
+        alone = [*main.values(), *others.values()]
+        if len(alone) <= 1:
+            files = sum([found.resident - found.anonymous - found.private_huge for found in alone])
+            return files, files if others else 0
         known = self._extents
         if all(process in known for process in (*main, *others)):
             from gpu_tracker.resources.ram.files import bytes_of_files  # noqa: PLC0415 - one process needs none of it

@@ -95,7 +95,10 @@ def test_huge_pages_are_private_and_in_no_other_size(machine: Machine) -> None:
 
 def test_a_root_that_has_ended_leaves_its_descendants(machine: Machine) -> None:
     machine.end(ROOT)
-    assert machine.groups() == (UNKNOWN, sizes(120, 120, 0), sizes(120, 120, 0))
+    machine.map(CHILD, 7, 0, 30)
+    reading = machine.reading()
+    assert reading.groups == (UNKNOWN, sizes(150, 150, 0), sizes(150, 150, 0))
+    assert reading.reasons == set()
 
 
 def test_what_each_process_had_is_kept(machine: Machine) -> None:
