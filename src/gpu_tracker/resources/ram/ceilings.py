@@ -1,22 +1,25 @@
 """What groups of processes may have had beside what was read: the ceilings of RAM. Linux only.
 
 A ceiling is the last exact reading and what the processes can have got since. That is growth of their sizes and
-high-water marks, and copies of pages, which take page faults. A ceiling never enters a figure. It decides when pages
-are read, and whether a figure is marked as a lower bound in the end.
+high-water marks, and copies of pages, which take page faults. When pages are read again, what there was between both
+readings is also no more than this reading and what the processes can have given back since the last: the lower of both
+bounds counts. A ceiling never enters a figure. It decides when pages are read, and whether a figure is marked as a
+lower bound in the end.
 """
 
 from __future__ import annotations
 
-from gpu_tracker.processes.stat import most_bytes_of
+from gpu_tracker.processes.stat import PAGE_SIZE, most_bytes_of
+from gpu_tracker.resources.ram.exact import Seen
 from gpu_tracker.resources.ram.marks import LARGEST_PAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.process import Process
-    from gpu_tracker.resources.ram.exact import ExactReading, Seen
+    from gpu_tracker.resources.ram.exact import ExactReading
     from gpu_tracker.resources.ram.marks import Marks
 
 _MAIN, _DESCENDANTS, _COMBINED = range(3)
@@ -39,7 +42,14 @@ class Ceilings:
         self._read_huge_pages = huge_pages
         self._huge_pages = self._huge_pages_before = self._huge_pages_at_last = huge_pages()
         self._huge_pages_at_start = self._huge_pages
-        self.most = [0, 0, 0]
+        self._most = [0, 0, 0]
+        """Those up to the last exact reading."""
+        self._since = [0, 0, 0]
+        """Those since then."""
+        self._before: Mapping[Process, Seen] = {}
+        """What each process had at the last exact reading, or at the first sample."""
+        self._given_back = [0, 0, 0]
+        """The most bytes of processes that have ended since then."""
         self.most_of_main = 0
         """The most bytes that main can have had, whatever kind of pages it has got."""
         self._image_of_root: int | None = None
@@ -64,8 +74,21 @@ class Ceilings:
         """The transparent huge pages that the machine has given to programs since the start."""
         return self._huge_pages - self._huge_pages_at_start
 
+    @property
+    def most(self) -> list[int]:
+        """The most bytes that main, descendants and all of them may have had."""
+        return list(map(max, self._most, self._since))
+
     def begin_anew(self, reading: ExactReading) -> None:
         """Count from an exact reading on."""
+        if not reading.reasons:  # else there may be more than was read
+            for process in [process for process in self._tree.members.values() if not process.ended]:
+                self._note_given_back(process, self._lost(process))
+            for group in (_DESCENDANTS, _COMBINED):
+                most = (reading.groups[group][0] or 0) + self._given_back[group]
+                self._since[group] = min(self._since[group], most)
+        self._most, self._since, self._given_back = self.most, [0, 0, 0], [0, 0, 0]
+        self._before = reading.seen
         self.last = reading
         self._grown, self._inherited = {}, {}
         self._copied_since = set()
@@ -89,7 +112,7 @@ class Ceilings:
             unread = self._marks.unread_faults(root)
             self.most_of_main = max(self.most_of_main, root.mark_resident + unread * LARGEST_PAGE)
             if is_other:
-                self.most[_MAIN] = max(self.most[_MAIN], self._most_since_mark(root))
+                self._since[_MAIN] = max(self._since[_MAIN], self._most_since_mark(root))
         if counts:
             self._image_of_root = root.programs
 
@@ -101,11 +124,13 @@ class Ceilings:
         unseen = self._brought_by(self._unseen_faults())
         self._note_copies(counted)
         marks, root = self._marks, self._tree.root
+        for group in (_DESCENDANTS, _COMBINED):
+            self._given_back[group] += unseen
         for process in counted:
             seen, size = self.seen(process), marks.most(process)
             if seen is not None and process.mark == seen.mark:  # its peak is from before
                 brought = self._brought_by(process.faults - seen.faults, self._huge_pages_at_last)
-                size = min(size, process.resident + brought)
+                size = min(size, max(seen.resident, process.resident) + brought)
             self._note_grown(process, size, self._brought_by(marks.unread_faults(process)))
             self._noted_faults[process] = process.faults
         of_main = marks.most(root) if root in counted else 0
@@ -113,17 +138,21 @@ class Ceilings:
         if self._ended is None:  # they have ended before the run
             self._ended = ended
             self._noted_faults = {process: process.faults for process in ended}
+            self._before = {process: Seen(process, process.resident, process.files) for process in counted}
+        for process in set(self._tree.gone) - self._ended:  # with its last page faults, which its parent has got
+            self._note_given_back(process, max(marks.most(process), process.resident_before))
         for process in ended - self._ended:
             more = self._brought_by(marks.unread_faults(process))  # all its page faults are known
             size = max(marks.most(process), process.resident_before)
             if process is root:
                 of_main = size = max(size, self._most_since_mark(root))
             self._note_grown(process, size, more)
+            self._note_given_back(process, size + more)
             self._noted_faults[process] = process.faults
         self._ended = ended
         self.most_of_main = max(self.most_of_main, of_main)
         of_root, of_all = self._grown.get(root, 0), sum(self._grown.values()) + unseen
-        self.most = list(map(max, self.most, self._beside_last(of_main, of_root, of_all)))
+        self._since = list(map(max, self._since, self._beside_last(of_main, of_root, of_all)))
         for sizes in (self._grown, self._inherited):
             for process in [process for process in sizes if process.ended]:
                 del sizes[process]  # what starts later is not there beside it
@@ -194,6 +223,31 @@ class Ceilings:
         grown = self.growth(process, size, more)
         if grown > self._grown.get(process, -1):
             self._grown[process] = grown
+
+    def _note_given_back(self, process: Process, size: int) -> None:
+        self._given_back[_COMBINED] += size
+        if process is not self._tree.root:
+            self._given_back[_DESCENDANTS] += size
+
+    def _lost(self, process: Process) -> int:
+        """Return the most that ``process`` can have given back: what it had, and has got since, and has no more.
+
+        A page of a file may come with up to 15 others at one page fault. Each other page takes a fault of its own.
+        """
+        before, relative = self._before.get(process), process.relative
+        resident, files = (0, 0) if process.shares_memory else (process.resident, process.files)
+        had = had_files = faults = kept_files = 0
+        if before is not None:
+            had, had_files, faults = before.resident - before.files, before.files, before.faults
+            kept_files = files if before.programs == process.programs else 0
+        elif process.forked and relative is not None and not process.shares_memory:
+            had = max(relative.resident, relative.resident_before)
+        brought = self._brought_by(process.faults - faults, self._huge_pages_at_last)
+        brought -= max(0, files - kept_files, files - had_files) // _MOST_AROUND
+        lost = max(0, had + brought - (resident - files)) + max(0, had_files - kept_files)
+        if before is None or before.mark != process.mark:
+            lost = max(lost, self._marks.most(process) - resident)
+        return lost
 
     def _unseen_faults(self) -> int:
         """Return the page faults of children that no sample has seen, as their parents have got them since."""

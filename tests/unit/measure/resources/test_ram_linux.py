@@ -102,6 +102,54 @@ def test_shared_memory_counts_once(family: Machine) -> None:
     assert family.ceilings == [100, 100, 100]
 
 
+def test_what_is_read_at_the_first_sample_is_all_there_is() -> None:
+    machine = Machine()
+    for pid in (ROOT, CHILD, OTHER):
+        machine.start(pid, 20, parent=ROOT)
+        machine.map(pid, 7, 0, 60)
+    machine.sample(FIRST)
+    assert machine.totals == (80, 100, 120)
+    assert machine.ceilings == [80, 100, 120]
+
+
+def test_files_of_a_new_program_that_others_have_are_no_more_than_was_read(machine: Machine) -> None:
+    machine.map(ROOT, 7, 0, 60)
+    machine.sample()
+    machine.start(OTHER, 20, parent=ROOT)
+    machine.map(OTHER, 7, 0, 60)
+    machine.memory[OTHER].faults = 20 * FAULTS + 60 * FAULTS // 16  # 15 others come with each page
+    machine.sample()
+    assert machine.totals == (160, 130, 230)
+    assert machine.ceilings == [160, 130, 230]
+
+
+def test_files_that_replace_other_memory_do_not_hide_it(machine: Machine) -> None:
+    machine.map(ROOT, 7, 0, 180)
+    machine.sample()
+    machine.become_poor()
+    machine.get(CHILD, 180)
+    machine.sample()
+    machine.free(CHILD, 180)
+    faults = machine.memory[CHILD].faults
+    machine.map(CHILD, 7, 0, 180)
+    machine.memory[CHILD].faults = faults + 12 * FAULTS  # 15 others come with each page
+    machine.now += 200_000.0
+    machine.sample()
+    assert machine.has_read_pages
+    assert machine.totals == (280, 230, 330)
+    assert machine.ceilings[2] >= 510
+
+
+def test_a_process_in_the_memory_of_another_gives_nothing_back(machine: Machine) -> None:
+    machine.fork(ROOT, OTHER)
+    machine.refresh()
+    machine.members[OTHER].shares_memory = True
+    machine.map(CHILD, 7, 0, 60)
+    machine.sample()
+    machine.memory[CHILD].faults += 60 * FAULTS
+    assert machine.ceilings == [100, 110, 210]
+
+
 def test_nothing_is_read_if_nothing_has_changed(machine: Machine) -> None:
     machine.files.read.clear()
     machine.reader.read(2.0, MIDDLE)
@@ -595,7 +643,7 @@ STEPS = st.lists(
     ),
     max_size=30,
 )
-Step = tuple[str, int] | tuple[str, int, int]
+Step = tuple[str, int] | tuple[str, int, int] | tuple[str, int, int, int] | tuple[str, int, int, int, int]
 
 
 class Watched(Machine):
@@ -620,6 +668,10 @@ class Watched(Machine):
         """Give memory back; no program has none."""
         self.free(pid, min(megabytes, len(self.memory[pid].has) - 1))
 
+    def unmap(self, pid: int, megabytes: int, inode: int) -> None:
+        """Give pages of a file back; no program has none."""
+        self.free(pid, min(megabytes, len(self.memory[pid].has) - 1), inode)
+
     def peak_at(self, pid: int, more: int) -> None:
         self.get(pid, more)
         self.note()
@@ -643,6 +695,35 @@ def test_no_figure_of_any_program_is_above_the_truth(parts: list[tuple[list[Step
     machine.sample(LAST)
     for found, most in zip(machine.reader.maxima, machine.most, strict=True):
         assert (found[0] or 0) <= most
+
+
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(
+            st.sampled_from(['get', 'peak_at', 'write', 'shrink']), st.sampled_from(PIDS[:3]), st.integers(0, 20)
+        ),
+        st.tuples(st.just('map'), st.sampled_from(PIDS[:3]), st.integers(7, 8), st.integers(0, 9), st.integers(0, 9)),
+        st.tuples(st.just('unmap'), st.sampled_from(PIDS[:3]), st.integers(0, 9), st.integers(7, 8)),
+        st.tuples(st.just('end'), st.sampled_from(PIDS[1:3])),
+    ),
+    max_size=8,
+)
+
+
+@given(st.lists(st.tuples(CHANGES, st.booleans()), max_size=6))
+def test_no_ceiling_is_below_what_there_was_between_two_samples(parts: list[tuple[list[Step], bool]]) -> None:
+    machine = Watched()
+    machine.sample()
+    for pid in (CHILD, OTHER):
+        machine.step('fork', ROOT, pid)
+    machine.sample()
+    for steps, is_poor in parts:
+        machine.budget.spend(1.0 if is_poor else -1.0)
+        for step in steps:
+            machine.step(*step)
+        machine.sample()
+    for found, ceiling, most in zip(machine.reader.maxima, machine.reader.ceilings.most, machine.most, strict=True):
+        assert found[0] is None or max(ceiling, found[0]) >= most * 0.98 - (1 << 16)
 
 
 @given(STEPS, st.booleans())
