@@ -80,9 +80,9 @@ class Process:
         self.reaped_faults = 0
         """Page faults of the children that it has reaped, and of theirs."""
         self.mark: int | None = None
-        """The most that it had resident for certain, as its high-water mark (VmHWM) said when that was last read."""
+        """The most bytes that it had for certain when its high-water mark (VmHWM) was last read."""
         self.most = 0
-        """The most that it may have had by then: the mark leaves out huge pages."""
+        """The most bytes it may have had by then: the mark leaves out huge pages."""
         self.mark_faults = -1
         """Its page faults at that time."""
         self.mark_resident = 0
