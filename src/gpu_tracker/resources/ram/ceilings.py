@@ -87,6 +87,8 @@ class Ceilings:
             for group in (_DESCENDANTS, _COMBINED):
                 most = (reading.groups[group][0] or 0) + self._given_back[group]
                 self._since[group] = min(self._since[group], most)
+        of_descendants = (reading.groups[_DESCENDANTS][0] or 0) + reading.beside
+        self._since[_DESCENDANTS] = max(self._since[_DESCENDANTS], of_descendants)
         self._most, self._since, self._given_back = self.most, [0, 0, 0], [0, 0, 0]
         self._before = reading.seen
         self.last = reading

@@ -68,17 +68,24 @@ class ExactReading:
     :ivar groups: Sizes of main, descendants and all of them.
     :ivar seen: What each process had.
     :ivar files: Bytes of files and shared memory in all of them.
+    :ivar beside: Bytes that descendants may have beside.
     :ivar reasons: Why groups of several processes may have had more.
     """
 
-    __slots__ = ('files', 'groups', 'reasons', 'seen')
+    __slots__ = ('beside', 'files', 'groups', 'reasons', 'seen')
 
     def __init__(
-        self, groups: tuple[Sizes, Sizes, Sizes], seen: Mapping[Process, Seen], files: int, reasons: frozenset[str]
+        self,
+        groups: tuple[Sizes, Sizes, Sizes],
+        seen: Mapping[Process, Seen],
+        files: int,
+        reasons: frozenset[str],
+        beside: int = 0,
     ) -> None:
         self.groups = groups
         self.seen = seen
         self.files = files
+        self.beside = beside
         self.reasons = reasons
 
 
@@ -130,12 +137,12 @@ class ExactReader:
         unread = [*large, *hidden]
         reasons = {COPY} if is_copy and len(processes) > 1 else set()
         reasons |= ({TOO_LARGE} if large else set()) | ({UNREADABLE} if hidden else set())
-        files = moved = 0
+        files = beside = moved = 0
         if all(found.has_shares for found in pages.values()):
             now = {process: self._files.resident(process.pid) for process in pages} if len(pages) > 1 else {}
             # Of what is mapped or unmapped meanwhile, the shares of processes are of different moments.
             remapped = sum([abs(size - process.files) for process, (_, size) in now.items()])
-            files, of_descendants, of_all = self._totals(main, others, reasons, remapped, is_copy=is_copy)
+            files, of_descendants, of_all, beside = self._totals(main, others, reasons, remapped, is_copy=is_copy)
             moved = self._moved(pages, now)
             of_descendants, of_all = of_descendants - self._moved(others, now), of_all - moved
         else:
@@ -150,7 +157,7 @@ class ExactReader:
         for process, found in pages.items():
             of_files = found.resident - found.anonymous - found.private_huge
             seen[process] = Seen(process, found.resident, of_files, found.private, self._copied(process, found))
-        return ExactReading(groups, seen, files, frozenset(reasons)), moved + lost
+        return ExactReading(groups, seen, files, frozenset(reasons), beside), moved + lost
 
     def _totals(
         self,
@@ -160,9 +167,9 @@ class ExactReader:
         remapped: int,
         *,
         is_copy: bool,
-    ) -> tuple[int, int, int]:
-        """Return the bytes of files in all processes, of descendants, and of all processes."""
-        files, of_descendants = self._bytes_of_files(main, others, reasons, remapped)
+    ) -> tuple[int, int, int, int]:
+        """Return the bytes of files in all processes, of descendants, of all, and what descendants may have beside."""
+        files, of_descendants, beside = self._bytes_of_files(main, others, reasons, remapped)
         huge = {process: self._private_huge(process, found) for process, found in (*main.items(), *others.items())}
         anonymous = sum([found.anonymous_share + huge[process] for process, found in others.items()])
         most = sum([found.anonymous + huge[process] for process, found in others.items()])
@@ -171,7 +178,7 @@ class ExactReader:
             of_all += found.anonymous_share + huge[root]
             if not is_copy:  # what main shares it shares with descendants
                 anonymous += max(0, found.anonymous_share - self._private_anonymous(root, found))
-        return files, of_descendants + min(most, anonymous), of_all
+        return files, of_descendants + min(most, anonymous), of_all, beside
 
     def _read_pages(self, processes: Sequence[Process]) -> tuple[dict[Process, Pages], list[Process], list[Process]]:
         """Return the pages of each process that still runs, those that are too large, and those that are refused."""
@@ -218,15 +225,15 @@ class ExactReader:
 
     def _bytes_of_files(
         self, main: Mapping[Process, Pages], others: Mapping[Process, Pages], reasons: set[str], remapped: int
-    ) -> tuple[int, int]:
-        """Return the bytes of files and shared memory in all processes, and in the descendants.
+    ) -> tuple[int, int, int]:
+        """Return the bytes of files and shared memory in all processes, in the descendants, and these may have beside.
 
         Without mappings the proportional sizes have to do, which leave out the parts of processes outside the tree.
         """
         alone = [*main.values(), *others.values()]
         if len(alone) <= 1:
             files = sum([found.resident - found.anonymous - found.private_huge for found in alone])
-            return files, files if others else 0
+            return files, files if others else 0, 0
         known = self._extents
         if all(process in known for process in (*main, *others)):
             from gpu_tracker.resources.ram.files import bytes_of_files  # noqa: PLC0415 - one process needs none of it
@@ -236,7 +243,7 @@ class ExactReader:
         reasons.add(TOO_LARGE)
         of_descendants = sum([found.file_share for found in others.values()])
         of_all = of_descendants + sum([found.file_share for found in main.values()])
-        return max(0, of_all - remapped), max(0, of_descendants - remapped)
+        return max(0, of_all - remapped), max(0, of_descendants - remapped), 0
 
     def _private_huge(self, process: Process, pages: Pages) -> int:
         """Return the huge pages that ``process`` alone has: it may have shared some with others after these were read.

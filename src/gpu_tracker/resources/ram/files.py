@@ -64,11 +64,12 @@ def extents_in(smaps: bytes) -> list[Extent]:
 
 def bytes_of_files(
     main: Sequence[Extent], descendants: Sequence[Sequence[Extent]], remapped: int = 0
-) -> tuple[int, int]:
+) -> tuple[int, int, int]:
     """Return the bytes of files and shared memory that all processes have, and the descendants, each page once.
 
     Extents that overlap are one part of a file. Of each part the process with most of it counts, or the sum of the
-    proportional sizes if that is more: processes may have different pages.
+    proportional sizes if that is more: processes may have different pages. The third number is what descendants may
+    have beside. If main has mapped a part twice, its proportional sizes do not show whether they have it too.
 
     :param remapped: Bytes that proportional sizes may count twice, because they were mapped or unmapped meanwhile.
     """
@@ -76,43 +77,49 @@ def bytes_of_files(
     for owner, extents in enumerate((main, *descendants)):
         for extent in extents:
             by_file.setdefault(extent.file, []).append((extent, owner))
-    of_all = of_descendants = 0
+    sums = (0, 0, 0)
     for found in by_file.values():
         found.sort(key=lambda one: (one[0].begin, one[0].end))
         part: list[tuple[Extent, int]] = []
         end = 0
         for extent, owner in found:
             if part and extent.begin >= end:
-                sizes = _bytes_of_part(part, remapped)
-                of_all, of_descendants, part = of_all + sizes[0], of_descendants + sizes[1], []
+                sums, part = _added(sums, _bytes_of_part(part, remapped)), []
             end = max(end, extent.end) if part else extent.end
             part.append((extent, owner))
-        sizes = _bytes_of_part(part, remapped)
-        of_all, of_descendants = of_all + sizes[0], of_descendants + sizes[1]
-    return of_all, of_descendants
+        sums = _added(sums, _bytes_of_part(part, remapped))
+    return sums
 
 
-def _bytes_of_part(part: Sequence[tuple[Extent, int]], remapped: int) -> tuple[int, int]:
+def _added(sums: tuple[int, int, int], sizes: tuple[int, int, int]) -> tuple[int, int, int]:
+    return sums[0] + sizes[0], sums[1] + sizes[1], sums[2] + sizes[2]
+
+
+def _bytes_of_part(part: Sequence[tuple[Extent, int]], remapped: int) -> tuple[int, int, int]:
     """Return what :func:`bytes_of_files` does, of the extents of one part of a file, in their order."""
     sizes: dict[int, int] = {}
     ends: dict[int, tuple[int, int]] = {}
     shares = 0
-    of_main = own_of_main = 0
+    of_main = own_of_main = twice_of_main = 0
     for extent, owner in part:
         end, size = ends.get(owner, (0, 0))
-        twice = min(size, extent.size) if extent.begin < end else 0  # the process has mapped it twice
+        twice = max(0, min(size, extent.size, end - extent.begin))  # the process has mapped it twice
         sizes[owner] = sizes.get(owner, 0) + extent.size - twice
         ends[owner] = max(end, extent.end), max(size if extent.begin < end else 0, extent.size)
         shares += extent.share
         if owner == 0:
             of_main += extent.share
-            own_of_main += extent.private + twice  # at most, what it shares with itself
+            own_of_main += extent.private
+            twice_of_main += twice  # at most, what it shares with itself
     largest = max(sizes.values())
     of_all = max(largest, shares - remapped)
     sizes.pop(0, None)
     if not sizes:
-        return of_all, 0
+        return of_all, 0, 0
     of_others = shares - of_main - remapped
+    most = 0
     if shares >= _NO_OUTSIDERS * largest:  # what main shares it shares with descendants
-        of_others += max(0, of_main - own_of_main)
-    return of_all, min(sum(sizes.values()), max(*sizes.values(), of_others))
+        most = min(sum(sizes.values()), of_others + max(0, of_main - own_of_main))
+        of_others += max(0, of_main - own_of_main - twice_of_main)
+    of_others = min(sum(sizes.values()), max(*sizes.values(), of_others))
+    return of_all, of_others, max(0, most - of_others)

@@ -150,6 +150,16 @@ def test_a_process_in_the_memory_of_another_gives_nothing_back(machine: Machine)
     assert machine.ceilings == [100, 110, 210]
 
 
+def test_what_descendants_may_have_of_files_that_main_has_mapped_twice_raises_their_ceiling(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr('gpu_tracker.resources.ram.files.bytes_of_files', lambda *_: (60 * MB, 30 * MB, 30 * MB))
+    machine.map(CHILD, 7, 0, 30)
+    machine.sample()
+    assert machine.totals == (100, 80, 210)
+    assert machine.ceilings[1] == 110
+
+
 def test_nothing_is_read_if_nothing_has_changed(machine: Machine) -> None:
     machine.files.read.clear()
     machine.reader.read(2.0, MIDDLE)

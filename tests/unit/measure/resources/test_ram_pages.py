@@ -155,51 +155,60 @@ def part(size: int, *, share: int | None = None, private: int = 0, begin: int = 
 
 def test_a_part_that_all_have_counts_once() -> None:
     main, children = [part(90, share=30)], [[part(90, share=30)], [part(90, share=30)]]
-    assert bytes_of_files(main, children) == (90, 90)
+    assert bytes_of_files(main, children) == (90, 90, 0)
 
 
 def test_two_parts_of_a_file_and_two_files_add_up() -> None:
     other_file = Extent((b'08:01', b'8'), 0, 100, size=10, share=10, private=10)
-    assert bytes_of_files([part(90)], [[part(50, begin=100)]]) == (140, 50)
-    assert bytes_of_files([part(90)], [[other_file]]) == (100, 10)
-    assert bytes_of_files([part(90), other_file], []) == (100, 0)
+    assert bytes_of_files([part(90)], [[part(50, begin=100)]]) == (140, 50, 0)
+    assert bytes_of_files([part(90)], [[other_file]]) == (100, 10, 0)
+    assert bytes_of_files([part(90), other_file], []) == (100, 0, 0)
 
 
 def test_different_pages_of_a_segment_add_up() -> None:
     quarters = [[part(20)] for _ in range(4)]
-    assert bytes_of_files([], quarters) == (80, 80)
+    assert bytes_of_files([], quarters) == (80, 80, 0)
 
 
 def test_pages_that_outsiders_have_count_whole_in_the_largest_process_alone() -> None:
-    assert bytes_of_files([part(80, share=8)], [[part(50, share=5)]]) == (80, 50)
+    assert bytes_of_files([part(80, share=8)], [[part(50, share=5)]]) == (80, 50, 0)
 
 
 def test_descendants_have_what_main_shares_if_nobody_else_has_it() -> None:
     # Main has 80; two children have touched a half each.
-    assert bytes_of_files([part(80, share=40)], [[part(40, share=20)], [part(40, share=20)]]) == (80, 80)
+    assert bytes_of_files([part(80, share=40)], [[part(40, share=20)], [part(40, share=20)]]) == (80, 80, 0)
     # They have touched 20 each, and main has 40 alone.
-    assert bytes_of_files([part(80, share=60, private=40)], [[part(20, share=10)], [part(20, share=10)]]) == (80, 40)
+    assert bytes_of_files([part(80, share=60, private=40)], [[part(20, share=10)], [part(20, share=10)]]) == (80, 40, 0)
 
 
 def test_descendants_have_no_more_than_all_their_pages() -> None:
-    assert bytes_of_files([part(80, share=40)], [[part(30, share=15)]]) == (80, 30)
+    assert bytes_of_files([part(80, share=40)], [[part(30, share=15)]]) == (80, 30, 0)
 
 
 def test_what_a_process_has_mapped_twice_counts_once() -> None:
-    assert bytes_of_files([part(100, share=50), part(80, share=40)], []) == (100, 0)
-    assert bytes_of_files([], [[part(100, share=50), part(80, share=40)]]) == (100, 100)
+    assert bytes_of_files([part(100, share=50), part(80, share=40)], []) == (100, 0, 0)
+    assert bytes_of_files([], [[part(100, share=50), part(80, share=40)]]) == (100, 100, 0)
 
 
 def test_what_main_shares_with_itself_is_not_its_descendants() -> None:
     # Main has ten pages twice; two children have the same eight of these.
     children = [[part(80, share=20)], [part(80, share=20)]]
     main = [part(100, share=30), part(100, share=30)]  # 20 / 2 + 80 / 4, twice
-    assert bytes_of_files(main, children) == (100, 80)
+    assert bytes_of_files(main, children) == (100, 80, 20)
+
+
+def test_descendants_may_have_more_of_what_main_has_mapped_twice() -> None:
+    main = [part(90, share=30), part(90, share=30)]
+    assert bytes_of_files(main, [[part(45, share=15)], [part(45, share=15)]]) == (90, 45, 45)
+
+
+def test_parts_that_meet_in_one_page_are_mapped_twice_there_alone() -> None:
+    assert bytes_of_files([part(90, share=9), part(80, share=8, begin=96)], []) == (166, 0, 0)
 
 
 def test_no_process_has_files() -> None:
-    assert bytes_of_files([], []) == (0, 0)
-    assert bytes_of_files([], [[], []]) == (0, 0)
+    assert bytes_of_files([], []) == (0, 0, 0)
+    assert bytes_of_files([], [[], []]) == (0, 0, 0)
 
 
 PAGE_KB = 4
@@ -242,7 +251,7 @@ def distinct(mapped: Mapped, owners: set[int]) -> int:
 
 def counted(mapped: Mapped, descendants: set[int]) -> tuple[int, int]:
     extents = {owner: extents_in(smaps_of(mapped, owner)) for owner in (0, *descendants)}
-    return bytes_of_files(extents[0], [extents[owner] for owner in sorted(descendants)])
+    return bytes_of_files(extents[0], [extents[owner] for owner in sorted(descendants)])[:2]
 
 
 @given(ANY_PARTS, st.sets(st.integers(1, 4)))
@@ -281,7 +290,7 @@ def test_parts_that_workers_have_touched_of_what_main_has_count_once(
         for pages in parts.values()
     ]  # fmt: skip
     of_workers = set().union(*[pages for worker, pages in parts.items() if worker])
-    assert bytes_of_files(extents[0], extents[1:]) == (120 * size, 120 * len(of_workers))
+    assert bytes_of_files(extents[0], extents[1:]) == (120 * size, 120 * len(of_workers), 0)
 
 
 STATUS = b"""\
