@@ -86,12 +86,11 @@ class LinuxProcessTree:
         self._held_image = stat.image(root.raw) if held else None
         root.shares_memory = held
         self._may_miss_orphans = False
-        self._suspected = self._ended = self._reaped_unseen = 0
-        self._refreshes = 1
-        """The refreshes at which such a process was seen last, a descendant had ended, and a member had reaped one that
-        was never seen; and their number."""
+        self._refreshes = 0
         self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
         self._admit_new()
+        self._suspected = self._ended = -2
+        """The last refreshes that saw a suspect, and the end of a descendant or that a member had reaped one unseen."""
         self._orphans = Orphans(root, launcher, own_pid, self._files)
         self.changed_members = float('-inf')
 
@@ -144,15 +143,14 @@ class LinuxProcessTree:
     def _note_suspects(self) -> None:
         """Find out whether an orphan may be missing: a stranger appears when a descendant, its parent, has ended.
 
-        The end may be seen a refresh later or earlier. A parent that was never seen may be reaped at any time after it.
+        At the refresh that finds the orphan, its parent is a zombie, was reaped by a member or has ended itself as one.
+        If that came while the processes were read, it shows a refresh earlier or later.
         """
         orphans = self._orphans
         if orphans is not None and orphans.has_suspect:
             orphans.has_suspect = False
             self._suspected = self._refreshes
-        if self._suspected:
-            is_child_of_ended = self._ended and abs(self._suspected - self._ended) <= 1
-            self._may_miss_orphans |= bool(is_child_of_ended) or self._reaped_unseen >= self._suspected - 1
+        self._may_miss_orphans |= self._suspected >= 0 and abs(self._suspected - self._ended) <= 1
         self._refreshes += 1
 
     def _part_with_gone(self) -> None:
@@ -225,10 +223,9 @@ class LinuxProcessTree:
             self.changes += 1
 
     def _note_reaping(self) -> None:
-        """Take note that a member has reaped a child, which was never seen if none is gone."""
+        """Take note that a member has reaped a child."""
+        self._ended = self._refreshes
         self.changed_members = self.begun
-        if not self.gone:
-            self._reaped_unseen = self._refreshes
 
     def _begin_image(self, process: Process) -> None:
         """Take note that ``process`` has called execve(2): it has inherited nothing, and its mark begins anew."""
@@ -355,6 +352,8 @@ class LinuxProcessTree:
         self.changes += 1
         self.changed_members = self.begun
         self._take_in(process)
+        if process.ended or process.reaped_faults:
+            self._ended = self._refreshes
         process.relative = self._relative_of(process)
         process.forked = process.relative is not None
         process.shares_memory = process.forked and self._runs_in_memory_of_parent(process)

@@ -18,8 +18,9 @@ class Orphans:
     """Finds the orphans of a tree. The kernel hands them to init, or to a subreaper above the root.
 
     The launcher of a command is a subreaper, so it has all orphans of the command and no others. In a program that
-    tracks itself, and with a process that runs already, there is no launcher. Then an orphan is known by what it has
-    from a member: its process group, its session, or its program image.
+    tracks itself, and with a process that runs already, there is no launcher. Then an orphan is known by a process
+    group or session that a member has made, or as a copy of the root. Others of the same user are suspects: each may be
+    an orphan of the tree, or of another program in the root's session.
 
     :param launcher: The pid of the launcher; None: there is none.
     :param own_pid: The sampler. It is an orphan of the tracker, so its parent adopts the orphans of the root as well.
@@ -68,33 +69,31 @@ class Orphans:
             if member is not None:
                 return member
         if self._launcher is None and process.start >= self._tracked_since and process.user == self._root.user:
-            if self._is_of_root(process):
+            if self._is_copy_of_root(process):
                 return self._root.pid
             if self._may_be_of_root(process) and not self._files.is_sampler(process):
                 self.has_suspect = True
         return process.parent
 
-    def _is_of_root(self, process: Process) -> bool:
-        """Return whether ``process`` is a copy of the root, or comes from the root's session and not from its parent's.
+    def _is_copy_of_root(self, process: Process) -> bool:
+        """Return whether ``process`` was forked by the root or by a copy of it, and nobody has called execve(2) since.
 
-        A child has its parent's session or its own. With another one, it was started by somebody else.
+        Without random addresses, all runs of one program have the same image. Mostly they have another session.
         """
-        if self._root_image is not None and stat.image(process.raw) == self._root_image:
-            return True
-        session = self._root.session
-        return session != 0 and process.session == session != self._session_of(process.parent)
+        return stat.image(process.raw) == self._root_image and process.session == self._root.session
 
     def _may_be_of_root(self, process: Process) -> bool:
-        """Return whether it has a session of its own, as daemons have, or one from which nothing can be concluded."""
-        session = self._session_of(process.parent)
-        return process.session != session or session == self._root.session
+        """Return whether its session is that of the root, or may have been made by a descendant.
 
-    def _session_of(self, pid: int) -> int | None:
-        process = self._files.open(pid)
-        if process is None:
-            return None
-        self._files.close(process)
-        return process.session
+        A session that is led by a process older than the root was made by neither.
+        """
+        if process.session == self._root.session:
+            return True
+        leader = self._files.open(process.session)
+        if leader is None:
+            return True
+        self._files.close(leader)
+        return leader.start >= self._root.start
 
     def _maker_of(self, group: int, members: Mapping[int, Process], gone: Iterable[Process]) -> int | None:
         """Return a member that stands for the maker of a process group or session; None if no member has made it.

@@ -259,6 +259,50 @@ def test_the_launcher_adopts_nobody_but_the_orphans_of_the_command(proc: ProcFol
     assert pids(tree) == [ROOT, 61]
 
 
+def leave_an_orphan(proc: ProcFolder) -> None:
+    proc.put(SAMPLER - 1, INIT, group=7, session=7)  # a daemon, perhaps another program's
+
+
+def test_a_stranger_alone_is_no_orphan_of_the_tree(proc: ProcFolder) -> None:
+    proc.put(60, ROOT, faults=(1, 9, 0, 0))
+    tree = open_tree(proc)
+    leave_an_orphan(proc)
+    for _ in range(3):
+        tree.refresh()
+    proc.put(ROOT, LAUNCHER, faults=(1, 9, 0, 0))  # it has reaped a child later
+    tree.refresh()
+    assert not tree.may_miss_orphans
+
+
+@pytest.mark.parametrize('is_seen_later', [False, True])
+@pytest.mark.parametrize('way', ['ended', 'gone', 'reaped unseen', 'zombie', 'reaped by a new one'])
+def test_a_stranger_beside_the_end_of_a_descendant_may_be_its_orphan(
+    proc: ProcFolder, way: str, is_seen_later: bool
+) -> None:
+    proc.put(60, ROOT)
+    tree = open_tree(proc)
+    end_descendant(proc, way)
+    if is_seen_later:
+        tree.refresh()
+        assert not tree.may_miss_orphans
+    leave_an_orphan(proc)
+    tree.refresh()
+    assert tree.may_miss_orphans
+
+
+def end_descendant(proc: ProcFolder, way: str) -> None:
+    if way == 'ended':
+        proc.put(60, ROOT, state='Z')
+    elif way == 'gone':
+        proc.remove(60)
+    elif way == 'reaped unseen':
+        proc.put(60, ROOT, faults=(1, 9, 0, 0))
+    elif way == 'zombie':
+        proc.put(61, ROOT, state='Z')  # for as long as the root does not wait for it
+    else:
+        proc.put(61, ROOT, faults=(1, 9, 0, 0))
+
+
 def test_a_process_that_runs_in_the_memory_of_its_parent_does_not_count(proc: ProcFolder) -> None:
     tree = open_tree(proc)
     same = {'image': (1000 + ROOT, 2000 + ROOT, 3000 + ROOT)}

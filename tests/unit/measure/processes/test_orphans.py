@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 INIT, SHELL, LAUNCHER, ROOT, MEMBER, OTHER, SAMPLER, ORPHAN = 1, 20, 40, 50, 60, 66, 99, 61
+OLDER, NEWER = 30, 98
+"""Leaders of other sessions that were started before the root and after it."""
 STARTED = 500
 """When the sampler was started: what is older is not of interest."""
 USER, SOMEBODY = 1000, 1001
@@ -54,8 +56,10 @@ class Tracked:
         self.root = process_of(ROOT, SHELL, **{'group': SHELL, 'session': SHELL, 'start': 100} | root)
         self.files = Files(
             [
-                process_of(INIT, 0, group=INIT, session=INIT),
-                process_of(SHELL, INIT, group=SHELL, session=SHELL),
+                process_of(INIT, 0, group=INIT, session=INIT, start=1),
+                process_of(SHELL, INIT, group=SHELL, session=SHELL, start=99),
+                process_of(OLDER, INIT, group=OLDER, session=OLDER, start=99),
+                process_of(NEWER, INIT, group=NEWER, session=NEWER, start=101),
                 process_of(SAMPLER, sampler_parent, start=STARTED),
                 self.root,
             ]
@@ -116,8 +120,16 @@ def test_a_group_stays_known_until_the_sample_after_its_leaders_end() -> None:
     assert not tracked.finds(group=MEMBER, start=1)
 
 
-def test_a_copy_of_the_root_belongs_to_it() -> None:
-    assert Tracked().finds(image=ROOT_IMAGE)
+def test_a_copy_of_the_root_in_its_session_belongs_to_it() -> None:
+    tracked = Tracked()
+    assert tracked.finds(image=ROOT_IMAGE, session=SHELL)
+    assert not tracked.orphans.has_suspect
+
+
+def test_a_copy_in_another_session_may_be_another_run_without_random_addresses() -> None:
+    tracked = Tracked()
+    assert not tracked.finds(image=ROOT_IMAGE, session=7)
+    assert tracked.orphans.has_suspect
 
 
 @pytest.mark.parametrize('fields', [{'start': STARTED - 1}, {'user': SOMEBODY}])
@@ -128,28 +140,23 @@ def test_an_older_process_and_another_users_is_a_stranger(fields: dict[str, int]
     assert not tracked.orphans.has_suspect
 
 
-def test_one_with_the_session_of_the_root_and_not_of_its_parent_belongs_to_the_root() -> None:
+@pytest.mark.parametrize(
+    ('fields', 'may_be'),
+    [
+        ({'group': 7, 'session': SHELL}, True),  # or another program's that the same shell has started
+        ({'group': SHELL, 'session': SHELL}, True),
+        ({'group': 7, 'session': 7}, True),  # a daemon whose parent made the session
+        ({'group': NEWER, 'session': NEWER}, True),
+        ({'group': INIT, 'session': INIT}, False),
+        ({'group': OLDER, 'session': OLDER}, False),  # a program in another terminal
+    ],
+)
+def test_an_orphan_whose_session_the_root_has_or_may_have_made_is_a_suspect(
+    fields: dict[str, int], may_be: bool
+) -> None:
     tracked = Tracked()
-    assert tracked.finds(INIT, session=SHELL)
-    assert not tracked.orphans.has_suspect
-
-
-def test_one_with_the_session_of_root_and_parent_may_belong_to_the_root() -> None:
-    tracked = Tracked()
-    assert not tracked.finds(SHELL, session=SHELL)
-    assert tracked.orphans.has_suspect
-
-
-def test_one_with_a_session_of_its_own_may_belong_to_the_root() -> None:
-    tracked = Tracked()
-    assert not tracked.finds(INIT, session=7)
-    assert tracked.orphans.has_suspect
-
-
-def test_one_with_the_session_of_its_parent_alone_belongs_to_that() -> None:
-    tracked = Tracked()
-    assert not tracked.finds(INIT, session=INIT)
-    assert not tracked.orphans.has_suspect
+    assert not tracked.finds(**fields)
+    assert tracked.orphans.has_suspect is may_be
 
 
 def test_a_session_that_is_outside_the_pid_namespace_proves_nothing() -> None:
@@ -173,7 +180,7 @@ def test_a_root_with_the_image_of_its_parent_is_a_copy_of_it(
     tracked = Tracked(image=image, launcher=launcher)
     assert tracked.orphans.root_is_copy is is_copy
     if is_copy:  # so that others may be copies of the parent
-        assert not tracked.finds(image=image)
+        assert not tracked.finds(image=image, session=SHELL)
 
 
 def test_a_root_without_a_parent_that_can_be_seen_is_no_copy() -> None:
