@@ -168,7 +168,7 @@ class CpuEvidence(CpuTotals):
     has_orphans: ReadOnly[bool]
     """A process outside the tree has reaped a member."""
     is_ignored: ReadOnly[bool]
-    """A member ignores SIGCHLD."""
+    """A member ignores SIGCHLD or has set SA_NOCLDWAIT."""
     counts_reaped: ReadOnly[bool]
     """The system adds the time of a reaped child to its parent's."""
 

@@ -31,6 +31,7 @@ class Simulated:
         self.reaped = 0.0
         self.reaped_faults = 0
         self.ignores = False
+        self.discards = False
         self.is_subreaper = False
         self.ended = False
 
@@ -83,6 +84,10 @@ class Machine:
     def ignore(self, pid: int) -> None:
         """Ignore SIGCHLD from now on; zombies that are there stay."""
         self._run(pid).ignores = True
+
+    def discard(self, pid: int) -> None:
+        """Set SA_NOCLDWAIT: as if it ignored SIGCHLD, but no file shows it."""
+        self._run(pid).discards = True
 
     def subreap(self, pid: int) -> None:
         """Adopt descendants that lose their parents from now on."""
@@ -149,7 +154,7 @@ class Machine:
     def _reap_at_once(self, process: Simulated) -> None:
         """Let go of a process that has ended if its parent is init, or ignores its children."""
         parent = self.table.get(process.parent)
-        if process.ended and (parent is None or parent.ignores):
+        if process.ended and (parent is None or parent.ignores or parent.discards):
             self.lost.append(process)
             del self.table[process.pid]
 

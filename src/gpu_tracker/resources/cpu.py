@@ -105,7 +105,7 @@ class CpuCounters:
         self.has_orphans = False
         """A process outside the tree has reaped a member."""
         self.is_ignored = False
-        """A member ignores its children: the kernel adds their time to nobody's."""
+        """The kernel adds the time of a member's children to nobody's: see sigaction(2), SA_NOCLDWAIT."""
         self._reaped: dict[Process, tuple[float, int]] = {}
         """CPU seconds and page faults of reaped children at the previous sample, by member."""
         self._asked: dict[Process, float] = {}
@@ -149,7 +149,8 @@ class CpuCounters:
     def _keep_unreceived(self) -> None:
         """Keep the time of members that are gone, as far as no member has got it.
 
-        Every process has page faults: a parent that has got none has reaped nobody.
+        Parents are read after the end of their children. Every process has page faults, so a parent without new ones
+        has reaped nobody: it ignores SIGCHLD, or has set SA_NOCLDWAIT. No file shows the latter.
         """
         tree = self._tree
         gone = {process.pid for process in tree.gone}
@@ -160,12 +161,15 @@ class CpuCounters:
                 continue
             seconds = process.own_cpu + process.reaped_cpu
             parent = tree.members.get(process.parent)
-            self.has_orphans |= parent is None and process.parent not in gone
-            if parent is not None and self._has_reaped_nobody(parent) and tree.ignores_children(parent):
-                self.is_ignored = True
-                self._kept += seconds
-            else:
-                owed += seconds
+            if parent is None:
+                self.has_orphans |= process.parent not in gone
+            elif process.faults and self._has_reaped_nobody(parent):
+                if not parent.ended:
+                    self.is_ignored = True
+                    self._kept += seconds
+                    continue
+                self.has_orphans = True  # the parent's own parent, or init, has adopted and reaped it
+            owed += seconds
         received = [p.reaped_cpu - self._reaped[p][0] for p in tree.members.values() if p in self._reaped]
         received = [seconds for seconds in received if seconds > 0]
         if owed > sum(received) + _ROUNDING * len(received):

@@ -38,7 +38,7 @@ REASONS = {
     'copy': 'the tracked process shares pages with the program that forked it',
     'vanished': 'the tracked process ended between two samples',
     'orphans': 'a process may have been missed whose parent had ended',
-    'ignored': 'a process ignores SIGCHLD, so the kernel does not report what its children used',
+    'ignored': 'a process ignores SIGCHLD or sets SA_NOCLDWAIT, so the kernel does not report what its children used',
     'killed': 'the sampler ended before the run',
     'unreaped': 'a process was reaped outside the tracked tree',
     'uncounted': 'this system does not report what ended children used',
@@ -177,8 +177,8 @@ def _reason_of_cpu(
         return 'ignored'
     if may_miss_orphans:
         return 'orphans'
-    is_unreaped = cpu['has_orphans'] if orphans is None else cpu['unreceived'] > orphans + _ROUNDING
-    return 'unreaped' if is_unreaped else None
+    has_unknown_reaper = cpu['has_orphans'] and orphans is None
+    return 'unreaped' if has_unknown_reaper or cpu['unreceived'] > (orphans or 0.0) + _ROUNDING else None
 
 
 def _ram(

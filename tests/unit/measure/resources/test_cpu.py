@@ -56,7 +56,7 @@ class Tracked:
         return self.counters.read()[1]
 
 
-@given(steps('fork', 'fork', 'burn', 'burn', 'end', 'reap', 'ignore', 'subreap'), st.data())
+@given(steps('fork', 'fork', 'burn', 'burn', 'end', 'reap', 'ignore', 'discard', 'subreap'), st.data())
 def test_descendants_are_never_above_the_truth_and_never_decrease(done: list[Step], data: st.DataObject) -> None:
     run = Tracked()
     before = 0.0
@@ -71,7 +71,7 @@ def test_descendants_are_never_above_the_truth_and_never_decrease(done: list[Ste
             before = descendants
 
 
-@given(steps('fork', 'fork', 'burn', 'burn', 'end', 'reap', 'ignore', 'subreap'))
+@given(steps('fork', 'fork', 'burn', 'burn', 'end', 'reap', 'ignore', 'discard', 'subreap'))
 def test_descendants_are_exact_if_each_step_was_sampled(done: list[Step]) -> None:
     run = Tracked()
     for step in done:
@@ -160,6 +160,32 @@ def test_the_last_time_of_a_child_of_one_that_ignores_sigchld_is_kept_and_told()
     for _ in range(2):
         assert run.sample() == pytest.approx(1.0, abs=ATOM)
     assert (run.counters.unreceived, run.counters.has_orphans) == (0.0, False)
+
+
+def test_a_parent_that_has_got_nothing_of_a_child_that_is_gone_discards_it() -> None:
+    run = Tracked()
+    run.machine.discard(ROOT)
+    child = run.machine.fork(ROOT)
+    run.machine.burn(child, 1.0)
+    run.sample()
+    assert not run.counters.is_ignored
+    run.machine.burn(child, 5.0)
+    run.machine.end(child)
+    for _ in range(2):
+        assert run.sample() == pytest.approx(1.0, abs=ATOM)
+    assert (run.counters.is_ignored, run.counters.unreceived, run.counters.has_orphans) == (True, 0.0, False)
+
+
+def test_an_outsider_has_reaped_the_child_of_a_zombie_that_has_reaped_nobody() -> None:
+    run = Tracked()
+    parent = run.machine.fork(ROOT)
+    child = run.machine.fork(parent)
+    run.sample()
+    run.machine.burn(child, 0.5)
+    run.machine.end(parent)
+    run.machine.end(child)
+    run.sample()
+    assert (run.counters.is_ignored, run.counters.has_orphans) == (False, True)
 
 
 def test_the_last_time_of_a_member_that_an_outsider_reaps_is_kept_and_told() -> None:

@@ -194,7 +194,8 @@ def test_a_run_without_a_span_has_no_time_of_the_machine() -> None:
         ({'is_ignored': True}, {}, 'ignored'),
         ({}, {'may_miss_orphans': True}, 'orphans'),
         ({'has_orphans': True}, {}, 'unreaped'),
-        ({'unreceived': 5.0}, {}, None),  # a namespace has ended: the last times are kept
+        ({'unreceived': 0.06}, {}, 'unreaped'),  # a namespace has ended
+        ({'unreceived': 0.04}, {}, None),
     ],
 )
 def test_time_of_descendants_that_nobody_reports(
