@@ -142,10 +142,10 @@ def _cpu(cpu: CpuEvidence, evidence: Evidence, facts: KernelFacts) -> tuple[dict
     orphans = None if command is None or command.orphans is None else command.orphans.cpu_seconds
     if command is not None:
         used = max(0.0, command.cpu_seconds - cpu['before'])
-        has_reaped = cpu['has_reaped'] or command.has_reaped
         if command.main_seconds is not None:
             main = max(main, command.main_seconds - cpu['before'])
-        main = min(main, used) if has_reaped else max(main, used)
+        if not (cpu['has_reaped'] or command.has_reaped):
+            main = max(main, used)
         descendants = max(descendants, used - main + (orphans or 0.0))
     elif facts.counts_before:
         main += cpu['before']
