@@ -40,6 +40,7 @@ _WORST_FIRST = (RUNNING, LOST, KILLED, FAILED, UNMEASURED, ENDED)
 _MOST_SIZE = 1_000_000
 """Ranks that write into one folder: a larger number is no number of ranks."""
 _PERCENT = 100.0
+_CPU_TIME = 'cpu_utilization.combined.mean_sum_percent'
 
 
 def merge(
@@ -345,7 +346,7 @@ def _problems(runs: Sequence[Run], last: Sequence[Run], now: float) -> Iterator[
     silent = [run.label for run in runs if run.record.totals is None and run.state != RUNNING]
     if silent:
         yield f'Nothing is known of what {named(silent)} used: it is in no figure.'
-    bounded = [run.label for run in runs if any(path.startswith('cpu_') for path in run.record.part('lower_bounds'))]
+    bounded = [run.label for run in runs if _CPU_TIME in run.record.part('lower_bounds')]
     if bounded:
         yield f'CPU time of {named(bounded)} is a lower bound.'
     for of_array in grouped(last, lambda run: run.record.job.job).values():

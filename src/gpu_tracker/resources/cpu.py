@@ -213,8 +213,6 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.CPUUtilization]:
     def utilization(used: Sequence[Any], divisor: int | None) -> usage.ProcessingUnitPercentages:
         amount, largest = used
         mean = amount / seconds if amount is not None and seconds > 0 else None
-        if largest is not None and mean is not None:
-            largest = max(largest, mean)
         return percentages(_at_most(largest, cores), _at_most(mean, cores), divisor)
 
     main_threads, descendants_threads, combined_threads = cpu['threads']

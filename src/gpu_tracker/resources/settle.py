@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gpu_tracker.processes import stat
 from gpu_tracker.resources import GROUPS, larger
+from gpu_tracker.resources.rates import SHORTEST_WINDOW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _ROUNDING = 0.05
 """CPU seconds that ticks of 10 ms may hide."""
 
 REASONS = {
-    'between': 'processes may have had more between two samples',
+    'between': 'processes may have used more between two samples',
     'unreadable': "a process may not be read: it is another user's, or protected",
     'too_large': 'processes were too large to read all their pages in time',
     'old_kernel': 'this kernel does not report shares of anonymous memory (Linux 5.4 does)',
@@ -103,10 +104,16 @@ def settle(evidence: Evidence, facts: KernelFacts = KernelFacts()) -> Totals:  #
     seconds = evidence['seconds'] if facts.counts_over is None else facts.counts_over
     if facts.counts_over is not None:
         cpu['system'] = _scaled(cpu['system'], evidence['seconds'], facts.counts_over)
-    lower_bounds = {
-        f'cpu_utilization.{group}.{kind}_{of}_percent': REASONS[reason]
-        for group, reason in cpu_reasons.items()
-        for kind in ('max', 'mean')
+    cpu, maxima = _with_maxima(cpu, evidence['cpu'], seconds)
+    lower_bounds: dict[str, str] = {}
+    if facts.is_cut_off:
+        maxima = dict.fromkeys((*GROUPS, 'system'), 'killed')
+        lower_bounds = {f'cpu_utilization.{group}_n_threads': REASONS['killed'] for group in GROUPS}
+    lower_bounds |= {
+        f'cpu_utilization.{name}.{kind}_{of}_percent': REASONS[reason]
+        for at, (kind, reasons) in enumerate((('mean', cpu_reasons), ('max', {**maxima, **cpu_reasons})))
+        for name, reason in reasons.items()
+        if cpu[name][at] is not None
         for of in ('sum', 'hardware')
     }
     lower_bounds |= {f'max_ram.{path}': REASONS[reason] for path, reason in ram_reasons.items()}
@@ -153,9 +160,10 @@ def _cpu(cpu: CpuEvidence, evidence: Evidence, facts: KernelFacts) -> tuple[dict
     reason = _reason_of_cpu(cpu, facts, orphans, may_miss_orphans=lineage['may_miss_orphans'])
     if reason is not None:
         reasons = {_DESCENDANTS: reason, _COMBINED: reason}
-    if command is None and ('vanished' in evidence['ram']['reasons'] or facts.is_cut_off):
-        reason = 'killed' if facts.is_cut_off else 'vanished'
-        reasons = {_MAIN: reason, _DESCENDANTS: reason, _COMBINED: reason}
+    if facts.is_cut_off and (command is None or command.main_seconds is None):
+        reasons[_MAIN] = 'killed'
+    elif command is None and 'vanished' in evidence['ram']['reasons']:
+        reasons = dict.fromkeys(GROUPS, 'vanished')
     found = {
         **cpu,
         _MAIN: (main, cpu[_MAIN][1]),
@@ -163,6 +171,25 @@ def _cpu(cpu: CpuEvidence, evidence: Evidence, facts: KernelFacts) -> tuple[dict
         _COMBINED: (main + descendants, cpu[_COMBINED][1]),
     }
     return {name: found[name] for name in (*GROUPS, 'system', 'threads', 'cores')}, reasons
+
+
+def _with_maxima(cpu: Mapping[str, Any], read: CpuEvidence, seconds: float) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return ``cpu`` with no maximum below its mean, and why some maxima may be too low.
+
+    Time that no sample has seen may have been used at any moment. In a span below one window, the mean is the maximum.
+    """
+    found = dict(cpu)
+    reasons: dict[str, str] = {}
+    for name in (*GROUPS, 'system'):
+        amount, largest = cpu[name]
+        if amount is None or largest is None or seconds <= 0:
+            continue
+        mean = amount / seconds
+        found[name] = (amount, max(largest, mean))
+        is_unseen = name in GROUPS and amount > read[name][0] * (1 + _MOST_MORE) + _ROUNDING
+        if seconds >= SHORTEST_WINDOW and (is_unseen or mean > largest * (1 + _MOST_MORE)):
+            reasons[name] = 'between'
+    return found, reasons
 
 
 def _reason_of_cpu(

@@ -5,7 +5,7 @@ from typing import Any
 
 from gpu_tracker.sampling import record_of
 
-BETWEEN = 'processes may have had more between two samples'
+BETWEEN = 'processes may have used more between two samples'
 IGNORED = 'a process ignores SIGCHLD'
 TOTALS = {
     'samples': 11,

@@ -103,7 +103,8 @@ def bounded(totals: Any) -> dict[str, str]:
     names = {text: name for name, text in REASONS.items()}
     found = {}
     for path, text in totals['lower_bounds'].items():
-        section, group, figure = path.split('.')
+        section, *names_of_group, figure = path.split('.')
+        group = '.'.join(names_of_group)
         if figure in {'total_rss', 'mean_sum_percent'}:
             found[f'{"ram" if section == "max_ram" else "cpu"} {group}'] = names[text]
     return found
@@ -217,6 +218,80 @@ def test_more_was_reaped_outside_than_the_launcher_has_reaped(reaped: float | No
     assert ('cpu combined' in found) is is_bound
 
 
+# CPU maxima
+
+
+def maxima_of(totals: Any) -> list[float]:
+    return [totals['cpu'][group][1] for group in GROUPS]
+
+
+def bounded_maxima(totals: Any) -> list[str]:
+    """Return the figures of the CPU that are lower bounds although their means are exact."""
+    found = totals['lower_bounds']
+    means = {path for path in found if '.mean_' in path}
+    return sorted(path for path in found if path.startswith('cpu') and path.replace('.max_', '.mean_') not in means)
+
+
+OF_DESCENDANTS = [
+    'cpu_utilization.combined.max_hardware_percent',
+    'cpu_utilization.combined.max_sum_percent',
+    'cpu_utilization.descendants.max_hardware_percent',
+    'cpu_utilization.descendants.max_sum_percent',
+]
+
+
+def test_a_maximum_rises_with_a_mean_that_is_above_it() -> None:
+    totals = settle(evidence_of(), command(cpu=3.25))
+    assert seconds_of(totals) == [1.0, 2.0, 3.0]  # in 2 s
+    assert maxima_of(totals) == [0.75, 1.0, 1.5]
+    assert bounded_maxima(totals) == OF_DESCENDANTS
+    assert set(totals['lower_bounds'].values()) == {REASONS['between']}
+
+
+def test_time_that_no_sample_has_seen_may_have_made_a_new_maximum() -> None:
+    totals = settle(evidence_of(), command(cpu=1.875))
+    assert seconds_of(totals) == [1.0, 0.625, 1.625]
+    assert maxima_of(totals) == [0.75, 0.5, 1.0]
+    assert bounded_maxima(totals) == OF_DESCENDANTS
+
+
+@pytest.mark.parametrize('cpu', [1.75, 1.8])
+def test_time_that_may_be_rounding_makes_no_maximum_doubtful(cpu: float) -> None:
+    assert settle(evidence_of(), command(cpu=cpu))['lower_bounds'] == {}
+
+
+@pytest.mark.parametrize(('largest', 'is_bound'), [(0.495, False), (0.485, True)])
+def test_a_maximum_that_rises_by_more_than_two_percent_is_marked(largest: float, is_bound: bool) -> None:
+    totals = settle(evidence_of(cpu={'main': (1.0, largest)}))
+    assert maxima_of(totals)[0] == 0.5
+    assert ('cpu_utilization.main.max_sum_percent' in totals['lower_bounds']) is is_bound
+
+
+def test_in_a_span_below_one_window_the_mean_is_the_maximum() -> None:
+    totals = settle(evidence_of() | {'seconds': 0.4}, command(cpu=2.0))
+    assert maxima_of(totals) == pytest.approx([2.5, 1.875, 4.375])
+    assert totals['lower_bounds'] == {}
+
+
+def test_an_unknown_maximum_stays_unknown() -> None:
+    assert settle(evidence_of(cpu={'main': (1.0, None)}))['cpu']['main'] == (1.0, None)
+
+
+def test_maxima_and_threads_after_the_end_of_the_sampler_are_missing() -> None:
+    facts = command(main_seconds=1.25)._replace(is_cut_off=True)
+    totals = settle(evidence_of(ceilings=(20 * MB, 0, 0)), facts)
+    assert bounded_maxima(totals) == [
+        'cpu_utilization.combined_n_threads',
+        'cpu_utilization.descendants_n_threads',
+        'cpu_utilization.main.max_hardware_percent',
+        'cpu_utilization.main.max_sum_percent',
+        'cpu_utilization.main_n_threads',
+        'cpu_utilization.system.max_hardware_percent',
+        'cpu_utilization.system.max_sum_percent',
+    ]
+    assert 'cpu_utilization.main.mean_sum_percent' not in totals['lower_bounds']
+
+
 # RAM
 
 
@@ -276,7 +351,7 @@ def test_a_ceiling_above_a_figure_marks_it(ceiling: int, is_bound: bool) -> None
 
 
 def test_wait4_raises_a_command_without_descendants() -> None:
-    totals = settle(alone(), command(50 * MB))
+    totals = settle(alone(), command(50 * MB, cpu=1.25))
     assert totals_of(totals) == [50 * MB, 0, 50 * MB]
     assert totals['ram']['main'] == (50 * MB, 15 * MB, 5 * MB)
     # The total is exact, and its parts are from before.
@@ -302,7 +377,7 @@ def test_a_peak_that_the_launcher_may_have_lent_proves_nothing() -> None:
 
 
 def test_of_a_command_that_was_never_seen_nothing_is_known() -> None:
-    totals = settle(alone(UNKNOWN), command(4 * MB))
+    totals = settle(alone(UNKNOWN), command(4 * MB, cpu=1.25))
     assert totals['ram']['main'] == totals['ram']['combined'] == UNKNOWN
     assert totals['ram']['descendants'] == NOTHING
     assert totals['lower_bounds'] == {}
@@ -403,7 +478,8 @@ def test_what_came_after_the_sampler_was_cut_off_may_be_mains() -> None:
 
 
 def test_wait4_bounds_main_after_the_sampler_was_cut_off() -> None:
-    totals = settle(evidence_of(ceilings=(20 * MB, 0, 0)), command(22 * MB)._replace(is_cut_off=True))
+    facts = command(22 * MB, main_seconds=1.25)._replace(is_cut_off=True)
+    totals = settle(evidence_of(ceilings=(20 * MB, 0, 0)), facts)
     assert totals_of(totals) == [20 * MB, 10 * MB, 26 * MB]
     assert bounded(totals) == {
         'ram main': 'between', 'ram descendants': 'killed', 'ram combined': 'killed',
@@ -449,6 +525,7 @@ def test_context_switches_are_those_that_the_kernel_has_reported(
 sizes = st.integers(0, 50).map(lambda count: count * MB)
 maybe = st.none() | sizes
 seconds = st.floats(0, 9)
+rates = st.none() | st.floats(0, 4)
 
 
 @st.composite
@@ -470,9 +547,9 @@ def any_evidence(draw: st.DrawFn) -> Any:
         ceilings=draw(st.tuples(sizes, sizes, sizes)),
         reasons=tuple(draw(st.sets(st.sampled_from(['unreadable', 'too_large', 'copy', 'vanished'])))),
         cpu={
-            'main': (main, None),
-            'descendants': (descendants, None),
-            'combined': (main + descendants, None),
+            'main': (main, draw(rates)),
+            'descendants': (descendants, draw(rates)),
+            'combined': (main + descendants, draw(rates)),
             'before': before,
             'unreceived': min(adopted, descendants),
             **{name: draw(st.booleans()) for name in ('has_reaped', 'has_orphans', 'is_ignored', 'counts_reaped')},
@@ -547,19 +624,28 @@ def test_no_figure_is_below_what_was_read(evidence: Any, facts: KernelFacts) -> 
 
 
 @given(any_evidence(), any_facts)
+def test_no_maximum_is_below_the_mean(evidence: Any, facts: KernelFacts) -> None:
+    totals = settle(evidence, facts)
+    for group in (*GROUPS, 'system'):
+        amount, largest = totals['cpu'][group]
+        if totals['seconds'] > 0 and amount is not None and largest is not None:
+            assert amount / totals['seconds'] <= largest
+
+
+@given(any_evidence(), any_facts)
 def test_each_lower_bound_is_a_figure_that_is_known_and_each_reason_a_sentence(
     evidence: Any,
     facts: KernelFacts,
 ) -> None:
     totals = settle(evidence, facts)
     for path, reason in totals['lower_bounds'].items():
-        section, group, figure = path.split('.')
         assert reason in REASONS.values()
-        if section == 'max_ram':
+        if path.startswith('max_ram.'):
+            _, group, figure = path.split('.')
             kind = ('total_rss', 'private_rss', 'shared_rss').index(figure)
             assert totals['ram'][group][kind] is not None
-        else:
-            assert totals['cpu'][group][0] is not None
+        elif not path.endswith('_n_threads'):
+            assert totals['cpu'][path.split('.')[1]]['.max_' in path] is not None
 
 
 @given(any_evidence(), any_facts)
