@@ -125,6 +125,7 @@ def settle(evidence: Evidence, facts: KernelFacts = KernelFacts()) -> Totals:  #
     found['lower_bounds'] = lower_bounds
     if 'io' in evidence:
         found['io'] = _with_switches(evidence['io'], evidence, facts, has_descendants=has_descendants)
+        lower_bounds |= _bounds_of_io(evidence['io'], evidence['cpu'], cpu_reasons, facts)
     totals: Any = found
     return totals  # type: ignore[no-any-return]
 
@@ -366,6 +367,31 @@ def _with_switches(
     elif command is not None and command.orphans and not command.orphans.faults and _has_reaped_all(evidence):
         switches = {_COMBINED: command.switches}  # it has reaped all that it has started
     return {name: {**values, 'switches': switches.get(name, (None, None))} for name, values in io.items()}
+
+
+def _bounds_of_io(
+    io: Mapping[str, Any], cpu: CpuEvidence, cpu_reasons: Mapping[Group, str], facts: KernelFacts
+) -> dict[str, str]:
+    """Return the figures of I/O that may be too low: CPU time that is missing goes with I/O.
+
+    A launcher gets the CPU time of orphans, and not their I/O.
+    """
+    from gpu_tracker.resources.io import FAULTS, RATES  # noqa: PLC0415 - an optional section
+    from gpu_tracker.resources.io.readers import BYTES  # noqa: PLC0415 - as above
+
+    reasons = dict(cpu_reasons)
+    if cpu['has_orphans'] or (facts.command is not None and facts.command.orphans_seconds != 0):
+        reasons = {_DESCENDANTS: 'unreaped', _COMBINED: 'unreaped', **reasons}
+    if facts.is_cut_off:
+        reasons[_MAIN] = 'killed'
+    names = {'bytes': BYTES, 'rates': [f'max_{name}_per_second' for name in RATES], 'faults': FAULTS}
+    return {
+        f'io.{group}.{name}': REASONS[reason]
+        for group, reason in reasons.items()
+        for kind in names
+        for name, value in zip(names[kind], io[group][kind], strict=True)
+        if value is not None
+    }
 
 
 def _has_reaped_all(evidence: Evidence) -> bool:

@@ -18,7 +18,7 @@ UNKNOWN = (None, None, None)
 NOTHING = (0, 0, 0)
 TOTAL, PRIVATE, SHARED = range(3)
 NO_FACTS = KernelFacts()
-IO = {'bytes': (1, 2), 'rates': (None,), 'faults': (3, 4), 'switches': (None, None)}
+IO = {'bytes': (1, 2, None, 4, 5), 'rates': (6.0, None, 8.0, 9.0), 'faults': (3, 4), 'switches': (None, None)}
 
 
 def evidence_of(
@@ -517,6 +517,56 @@ def test_context_switches_are_those_that_the_kernel_has_reported(
         group: expected.get(group, (None, None)) for group in GROUPS
     }
     assert totals['io']['main']['faults'] == (3, 4)
+
+
+# Lower bounds of I/O
+
+
+def bounded_io(totals: Any) -> dict[str, str]:
+    """Return the reasons, by their short names, for the bytes that groups have read."""
+    names = {text: name for name, text in REASONS.items()}
+    return {
+        path.split('.')[1]: names[text]
+        for path, text in totals['lower_bounds'].items()
+        if path.startswith('io.') and path.endswith('.read')
+    }
+
+
+@pytest.mark.parametrize(
+    ('cpu', 'facts', 'reasons'),
+    [
+        ({}, NO_FACTS, {}),
+        ({}, command(), {}),
+        ({'is_ignored': True}, command(), dict.fromkeys(('descendants', 'combined'), 'ignored')),
+        ({'has_orphans': True}, command(), dict.fromkeys(('descendants', 'combined'), 'unreaped')),
+        ({}, command(orphans_seconds=0.1), dict.fromkeys(('descendants', 'combined'), 'unreaped')),
+        ({}, command(main_seconds=1.25)._replace(is_cut_off=True), dict.fromkeys(GROUPS, 'killed')),
+        ({}, KernelFacts(is_cut_off=True), dict.fromkeys(GROUPS, 'killed')),
+    ],
+)
+def test_io_is_missing_with_cpu_time_and_that_of_orphans(
+    cpu: dict[str, Any], facts: KernelFacts, reasons: dict[str, str]
+) -> None:
+    assert bounded_io(settle(with_io(evidence_of(cpu=cpu)), facts)) == reasons
+
+
+def test_figures_of_io_that_are_known_are_named() -> None:
+    totals = settle(with_io(evidence_of(cpu={'is_ignored': True})))
+    assert [path for path in totals['lower_bounds'] if path.startswith('io.combined')] == [
+        'io.combined.read',
+        'io.combined.written',
+        'io.combined.read_by_calls',
+        'io.combined.written_by_calls',
+        'io.combined.max_read_per_second',
+        'io.combined.max_read_by_calls_per_second',
+        'io.combined.max_written_by_calls_per_second',
+        'io.combined.minor_page_faults',
+        'io.combined.major_page_faults',
+    ]
+
+
+def test_without_the_section_no_figure_of_io_is_named() -> None:
+    assert bounded_io(settle(evidence_of(cpu={'is_ignored': True}))) == {}
 
 
 # Properties of any evidence
