@@ -380,7 +380,8 @@ def _bounds_of_io(
     from gpu_tracker.resources.io.readers import BYTES  # noqa: PLC0415 - as above
 
     reasons = dict(cpu_reasons)
-    if cpu['has_orphans'] or (facts.command is not None and facts.command.orphans_seconds != 0):
+    command = facts.command
+    if cpu['has_orphans'] or (command is not None and (command.orphans is None or command.orphans.faults)):
         reasons = {_DESCENDANTS: 'unreaped', _COMBINED: 'unreaped', **reasons}
     if facts.is_cut_off:
         reasons[_MAIN] = 'killed'

@@ -539,7 +539,7 @@ def bounded_io(totals: Any) -> dict[str, str]:
         ({}, command(), {}),
         ({'is_ignored': True}, command(), dict.fromkeys(('descendants', 'combined'), 'ignored')),
         ({'has_orphans': True}, command(), dict.fromkeys(('descendants', 'combined'), 'unreaped')),
-        ({}, command(orphans_seconds=0.1), dict.fromkeys(('descendants', 'combined'), 'unreaped')),
+        ({}, command(orphans=OrphansUse(0.1, 9)), dict.fromkeys(('descendants', 'combined'), 'unreaped')),
         ({}, command(main_seconds=1.25)._replace(is_cut_off=True), dict.fromkeys(GROUPS, 'killed')),
         ({}, KernelFacts(is_cut_off=True), dict.fromkeys(GROUPS, 'killed')),
     ],
