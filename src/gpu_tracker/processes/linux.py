@@ -89,8 +89,8 @@ class LinuxProcessTree:
         self._refreshes = 0
         self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
         self._admit_new()
-        self._suspected = self._ended = -2
-        """The last refreshes that saw a suspect, and the end of a descendant or that a member had reaped one unseen."""
+        self._ended = -2
+        """The last refresh that saw the end of a descendant, or that a member had reaped one unseen."""
         self._orphans = Orphans(root, launcher, own_pid, self._files)
         self.changed_members = float('-inf')
 
@@ -138,19 +138,6 @@ class LinuxProcessTree:
             self._ended = self._refreshes
             self._part_with_gone()
         self._admit_new()
-        self._note_suspects()
-
-    def _note_suspects(self) -> None:
-        """Find out whether an orphan may be missing: a stranger appears when a descendant, its parent, has ended.
-
-        At the refresh that finds the orphan, its parent is a zombie, was reaped by a member or has ended itself as one.
-        If that came while the processes were read, it shows a refresh earlier or later.
-        """
-        orphans = self._orphans
-        if orphans is not None and orphans.has_suspect:
-            orphans.has_suspect = False
-            self._suspected = self._refreshes
-        self._may_miss_orphans |= self._suspected >= 0 and abs(self._suspected - self._ended) <= 1
         self._refreshes += 1
 
     def _part_with_gone(self) -> None:
@@ -295,10 +282,24 @@ class LinuxProcessTree:
             process.own_cpu = process.own_cpu if cpu is None else cpu
 
     def _admit_new(self) -> None:
-        started = self._new_pids.take()
-        if not started:
+        started = list(self._new_pids.take())
+        self.listings += bool(started)
+        orphans = self._orphans
+        if orphans is None:
+            self._admit_all(started)
             return
-        self.listings += 1
+        suspects, orphans.suspects = orphans.suspects, []
+        self._admit_all(started)
+        # An orphan appears when its parent has ended. If that came while processes were read, it shows one refresh
+        # earlier or later.
+        if self._refreshes - self._ended <= 1:
+            suspects, orphans.suspects = suspects + orphans.suspects, []
+            orphans.are_expected = True
+            self._admit_all(suspects)
+            orphans.are_expected = False
+            self._may_miss_orphans |= any(pid not in self.members for pid in suspects)
+
+    def _admit_all(self, started: list[int]) -> None:
         new = [pid for pid in started if pid not in self.members and pid != self._own_pid]
         while new:
             new = self._admit_those(new)

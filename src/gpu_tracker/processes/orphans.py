@@ -19,8 +19,8 @@ class Orphans:
 
     The launcher of a command is a subreaper, so it has all orphans of the command and no others. In a program that
     tracks itself, and with a process that runs already, there is no launcher. Then an orphan is known by a process
-    group or session that a member has made, or as a copy of the root. Others of the same user are suspects: each may be
-    an orphan of the tree, or of another program in the root's session.
+    group or session that a member has made, as a copy of the root, or by the root's session if a descendant has just
+    ended. Others of the same user are suspects: each may be an orphan of the tree, or of another program.
 
     :param launcher: The pid of the launcher; None: there is none.
     :param own_pid: The sampler. It is an orphan of the tracker, so its parent adopts the orphans of the root as well.
@@ -48,8 +48,10 @@ class Orphans:
         self._root_image = None if parent is None or is_copy else image
         self._groups_before = {root.group, root.session} - {root.pid}
         """Process group and session that the root was in from the start: others may be in them as well."""
-        self.has_suspect = False
-        """A process was seen, since this was reset, that may be an orphan of the tree or another program's."""
+        self.are_expected = False
+        """A descendant has just ended."""
+        self.suspects: list[int] = []
+        """Processes, seen since this was reset, that may be orphans of the tree or of other programs."""
 
     def may_adopt(self, pid: int) -> bool:
         """Return whether orphans of the tree may be handed to the process ``pid``."""
@@ -72,7 +74,9 @@ class Orphans:
             if self._is_copy_of_root(process):
                 return self._root.pid
             if self._may_be_of_root(process) and not self._files.is_sampler(process):
-                self.has_suspect = True
+                if self.are_expected and process.session == self._root.session != 0:
+                    return self._root.pid
+                self.suspects.append(process.pid)
         return process.parent
 
     def _is_copy_of_root(self, process: Process) -> bool:

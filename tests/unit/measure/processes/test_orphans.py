@@ -86,7 +86,7 @@ def test_the_launcher_of_a_command_has_all_its_orphans() -> None:
     assert tracked.orphans.may_adopt(LAUNCHER)
     assert tracked.finds(LAUNCHER)
     assert not tracked.finds(INIT, session=SHELL, image=ROOT_IMAGE)
-    assert not tracked.orphans.has_suspect
+    assert not tracked.orphans.suspects
 
 
 @pytest.mark.parametrize(('parent', 'may_adopt'), [(INIT, True), (SHELL, True), (ROOT, False), (77, False)])
@@ -123,13 +123,13 @@ def test_a_group_stays_known_until_the_sample_after_its_leaders_end() -> None:
 def test_a_copy_of_the_root_in_its_session_belongs_to_it() -> None:
     tracked = Tracked()
     assert tracked.finds(image=ROOT_IMAGE, session=SHELL)
-    assert not tracked.orphans.has_suspect
+    assert not tracked.orphans.suspects
 
 
 def test_a_copy_in_another_session_may_be_another_run_without_random_addresses() -> None:
     tracked = Tracked()
     assert not tracked.finds(image=ROOT_IMAGE, session=7)
-    assert tracked.orphans.has_suspect
+    assert tracked.orphans.suspects == [ORPHAN]
 
 
 @pytest.mark.parametrize('fields', [{'start': STARTED - 1}, {'user': SOMEBODY}])
@@ -137,7 +137,7 @@ def test_an_older_process_and_another_users_is_a_stranger(fields: dict[str, int]
     tracked = Tracked()
     assert not tracked.finds(image=ROOT_IMAGE, **fields)
     assert not tracked.finds(session=SHELL, **fields)
-    assert not tracked.orphans.has_suspect
+    assert not tracked.orphans.suspects
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,24 @@ def test_an_orphan_whose_session_the_root_has_or_may_have_made_is_a_suspect(
 ) -> None:
     tracked = Tracked()
     assert not tracked.finds(**fields)
-    assert tracked.orphans.has_suspect is may_be
+    assert tracked.orphans.suspects == [ORPHAN] * may_be
+
+
+@pytest.mark.parametrize(('session', 'belongs'), [(SHELL, True), (7, False), (0, False)])
+def test_an_orphan_in_the_roots_session_belongs_to_it_if_a_descendant_has_just_ended(
+    session: int, belongs: bool
+) -> None:
+    tracked = Tracked()
+    tracked.orphans.are_expected = True
+    assert tracked.finds(session=session) is belongs
+    assert tracked.orphans.suspects == [ORPHAN] * (not belongs)
 
 
 def test_a_session_that_is_outside_the_pid_namespace_proves_nothing() -> None:
     tracked = Tracked(session=0)
+    tracked.orphans.are_expected = True
     assert not tracked.finds(INIT, session=0)
-    assert tracked.orphans.has_suspect
+    assert tracked.orphans.suspects == [ORPHAN]
 
 
 @pytest.mark.parametrize(
