@@ -47,7 +47,7 @@ class MaximalRate:
         """Return the largest rate a second; that of the whole span where this is shorter than one window."""
         if self._first is None or self._last[0] - self._first[0] < SHORTEST_WINDOW:
             return self.mean()
-        return max(self._largest, self.mean() or 0.0)
+        return self._largest
 
     def mean(self) -> float | None:
         """Return the rate over the whole span; None where there is no span."""

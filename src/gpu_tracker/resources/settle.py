@@ -102,16 +102,19 @@ def settle(evidence: Evidence, facts: KernelFacts = KernelFacts()) -> Totals:  #
     cpu, cpu_reasons = _cpu(evidence['cpu'], evidence, facts)
     ram, ram_reasons = _ram(evidence['ram'], evidence, facts, has_descendants=has_descendants)
     seconds = evidence['seconds'] if facts.counts_over is None else facts.counts_over
-    if facts.counts_over is not None:
+    if facts.counts_over is not None and not facts.is_cut_off:
         cpu['system'] = _scaled(cpu['system'], evidence['seconds'], facts.counts_over)
     cpu, maxima = _with_maxima(cpu, evidence['cpu'], seconds)
+    means = dict(cpu_reasons)
     lower_bounds: dict[str, str] = {}
     if facts.is_cut_off:
+        means['system'] = 'killed'
         maxima = dict.fromkeys((*GROUPS, 'system'), 'killed')
-        lower_bounds = {f'cpu_utilization.{group}_n_threads': REASONS['killed'] for group in GROUPS}
+        killed = [f'cpu_utilization.{group}_n_threads' for group in GROUPS]
+        lower_bounds = dict.fromkeys([*killed, 'max_ram.system'], REASONS['killed'])
     lower_bounds |= {
         f'cpu_utilization.{name}.{kind}_{of}_percent': REASONS[reason]
-        for at, (kind, reasons) in enumerate((('mean', cpu_reasons), ('max', {**maxima, **cpu_reasons})))
+        for at, (kind, reasons) in enumerate((('mean', means), ('max', {**maxima, **means})))
         for name, reason in reasons.items()
         if cpu[name][at] is not None
         for of in ('sum', 'hardware')
@@ -143,7 +146,7 @@ def _has_descendants(evidence: Evidence, facts: KernelFacts) -> bool:
     return lineage['has_descendants']
 
 
-def _cpu(cpu: CpuEvidence, evidence: Evidence, facts: KernelFacts) -> tuple[dict[str, Any], dict[Group, str]]:
+def _cpu(cpu: CpuEvidence, evidence: Evidence, facts: KernelFacts) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the CPU times of the groups, and why some of them may be too low."""
     command, lineage = facts.command, evidence['lineage']
     main, descendants = cpu[_MAIN][0], cpu[_DESCENDANTS][0]
@@ -157,14 +160,15 @@ def _cpu(cpu: CpuEvidence, evidence: Evidence, facts: KernelFacts) -> tuple[dict
         descendants = max(descendants, used - main + (orphans or 0.0))
     elif facts.counts_before:
         main += cpu['before']
-    reasons: dict[Group, str] = {}
+    reasons: dict[str, str] = {}
     reason = _reason_of_cpu(cpu, facts, orphans, may_miss_orphans=lineage['may_miss_orphans'])
     if reason is not None:
         reasons = {_DESCENDANTS: reason, _COMBINED: reason}
     if facts.is_cut_off and (command is None or command.main_seconds is None):
         reasons[_MAIN] = 'killed'
     elif command is None and 'vanished' in evidence['ram']['reasons']:
-        reasons = dict.fromkeys(GROUPS, 'vanished')
+        for group in GROUPS:
+            reasons[group] = 'vanished'
     found = {
         **cpu,
         _MAIN: (main, cpu[_MAIN][1]),
@@ -174,7 +178,9 @@ def _cpu(cpu: CpuEvidence, evidence: Evidence, facts: KernelFacts) -> tuple[dict
     return {name: found[name] for name in (*GROUPS, 'system', 'threads', 'cores')}, reasons
 
 
-def _with_maxima(cpu: Mapping[str, Any], read: CpuEvidence, seconds: float) -> tuple[dict[str, Any], dict[str, str]]:
+def _with_maxima(
+    cpu: Mapping[str, Any], read: Mapping[str, Any], seconds: float
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Return ``cpu`` with no maximum below its mean, and why some maxima may be too low.
 
     Time that no sample has seen may have been used at any moment. In a span below one window, the mean is the maximum.
@@ -188,7 +194,7 @@ def _with_maxima(cpu: Mapping[str, Any], read: CpuEvidence, seconds: float) -> t
         mean = amount / seconds
         found[name] = (amount, max(largest, mean))
         is_unseen = name in GROUPS and amount > read[name][0] * (1 + _MOST_MORE) + _ROUNDING
-        if seconds >= SHORTEST_WINDOW and (is_unseen or mean > largest * (1 + _MOST_MORE)):
+        if seconds >= SHORTEST_WINDOW and is_unseen:
             reasons[name] = 'between'
     return found, reasons
 
@@ -370,7 +376,7 @@ def _with_switches(
 
 
 def _bounds_of_io(
-    io: Mapping[str, Any], cpu: CpuEvidence, cpu_reasons: Mapping[Group, str], facts: KernelFacts
+    io: Mapping[str, Any], cpu: CpuEvidence, cpu_reasons: Mapping[str, str], facts: KernelFacts
 ) -> dict[str, str]:
     """Return the figures of I/O that may be too low: CPU time that is missing goes with I/O.
 

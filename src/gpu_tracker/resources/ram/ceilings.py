@@ -129,23 +129,23 @@ class Ceilings:
         for group in (_DESCENDANTS, _COMBINED):
             self._given_back[group] += unseen
         for process in counted:
-            seen, size = self.seen(process), marks.most(process)
+            seen, size = self.seen(process), self._most_of(process)
             if seen is not None and process.mark == seen.mark:  # its peak is from before
                 brought = self._brought_by(process.faults - seen.faults, self._huge_pages_at_last)
                 size = min(size, max(seen.resident, process.resident) + brought)
             self._note_grown(process, size, self._brought_by(marks.unread_faults(process)))
             self._noted_faults[process] = process.faults
-        of_main = marks.most(root) if root in counted else 0
+        of_main = self._most_of(root) if root in counted else 0
         ended = {process for process in self._tree.members.values() if process.ended}
         if self._ended is None:  # they have ended before the run
             self._ended = ended
             self._noted_faults = {process: process.faults for process in ended}
             self._before = {process: Seen(process, process.resident, process.files) for process in counted}
         for process in set(self._tree.gone) - self._ended:  # with its last page faults, which its parent has got
-            self._note_given_back(process, max(marks.most(process), process.resident_before))
+            self._note_given_back(process, max(self._most_of(process), process.resident_before))
         for process in ended - self._ended:
             more = self._brought_by(marks.unread_faults(process))  # all its page faults are known
-            size = max(marks.most(process), process.resident_before)
+            size = max(self._most_of(process), process.resident_before)
             if process is root:
                 of_main = size = max(size, self._most_since_mark(root))
             self._note_grown(process, size, more)
@@ -204,6 +204,10 @@ class Ceilings:
                 found += seen.private
         return found
 
+    def _most_of(self, process: Process) -> int:
+        """Return the most that a process may have had, from the previous sample to its last mark."""
+        return self._marks.most(process, process.resident_before + self.brought_since_sample(process))
+
     def _most_since_mark(self, root: Process) -> int:
         """Return the most that the root can have had from when its mark was read to its end, or to its exec."""
         unread = self._marks.unread_faults(root)
@@ -218,7 +222,7 @@ class Ceilings:
                 continue
             self._copied_since.add(process.relative)
             if process.relative is root:
-                self._inherited[process] = max(self._marks.most(process), self._inherited.get(process, 0))
+                self._inherited[process] = max(self._most_of(process), self._inherited.get(process, 0))
 
     def _note_grown(self, process: Process, size: int, more: int) -> None:
         """Take note of what ``process`` may have got since the last exact reading, see :meth:`growth`."""
@@ -248,7 +252,7 @@ class Ceilings:
         brought -= max(0, files - kept_files, files - had_files) // _MOST_AROUND
         lost = max(0, had + brought - (resident - files)) + max(0, had_files - kept_files)
         if before is None or before.mark != process.mark:
-            lost = max(lost, self._marks.most(process) - resident)
+            lost = max(lost, self._most_of(process) - resident)
         return lost
 
     def _unseen_faults(self) -> int:

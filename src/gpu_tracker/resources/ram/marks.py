@@ -97,6 +97,8 @@ class Marks:
         before = process.mark
         process.mark = mark
         older = self._before_start or {}
+        if before is None and older.get(process):
+            del older[process]  # another program: its mark has begun anew
         if process in older:
             older[process] = older[process] or process.most
             return mark > max(older[process] + _INEXACT, before or 0, process.resident)
@@ -106,15 +108,22 @@ class Marks:
         """Return the most that ``process`` is known to have had since the run has begun."""
         # Huge pages may have been given back since the mark was read.
         resident = process.resident - (process.huge if self.unread_faults(process) else 0)
-        return self._since_start(process, process.mark or 0, resident)
+        mark = process.mark or 0
+        return resident if self._is_from_before(process, mark) else max(mark, resident)
 
-    def most(self, process: Process) -> int:
-        """Return the most that ``process`` may have had from the begin of the run to its last mark."""
-        return self._since_start(process, process.most, process.resident)
+    def most(self, process: Process, brought: int) -> int:
+        """Return the most that ``process`` may have had from the begin of the run to its last mark.
 
-    def _since_start(self, process: Process, mark: int, resident: int) -> int:
+        :param brought: What it had at the previous sample, and what page faults can have brought since. It bounds a
+            peak below a mark from before the run.
+        """
+        most = min(process.most, brought) if self._is_from_before(process, process.most) else process.most
+        return max(most, process.resident)
+
+    def _is_from_before(self, process: Process, mark: int) -> bool:
+        """Return whether a mark may be from before the run."""
         before = 0 if self._before_start is None else self._before_start.get(process, 0)
-        return resident if before and mark <= before + _INEXACT else max(mark, resident)
+        return before > 0 and mark <= before + _INEXACT
 
     def unread_faults(self, process: Process) -> int:
         """Return the page faults that ``process`` has had since its mark was read."""

@@ -401,6 +401,31 @@ def test_a_child_that_no_sample_has_seen_raises_the_ceilings(machine: Machine) -
     assert machine.ceilings == [100, 120, 220]
 
 
+def test_a_peak_below_one_from_before_the_run_raises_the_ceilings() -> None:
+    machine = Machine()
+    machine.start(ROOT, 100)
+    machine.peak_at(ROOT, 450)
+    machine.refresh()
+    machine.sample(FIRST)
+    machine.peak_at(ROOT, 300)
+    machine.sample()
+    assert machine.totals == (100, None, 100)
+    assert machine.ceilings == [400, 0, 400]
+    machine.sample()
+    assert machine.ceilings == [400, 0, 400]
+
+
+def test_another_program_of_a_process_has_no_peak_from_before_the_run() -> None:
+    machine = Machine()
+    machine.start(ROOT, 100)
+    machine.peak_at(ROOT, 450)
+    machine.sample(FIRST)
+    machine.execute(ROOT, 10)
+    machine.peak_at(ROOT, 300)
+    machine.sample()
+    assert machine.totals == (310, None, 310)
+
+
 def test_an_orphan_hides_no_child_that_no_sample_has_seen(machine: Machine) -> None:
     machine.start(OTHER, 40, parent=1)
     machine.sample()

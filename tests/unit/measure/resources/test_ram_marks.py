@@ -136,10 +136,10 @@ def test_a_mark_and_huge_pages_of_another_moment_do_not_add_up() -> None:
     machine.memory[11].huge = 510
     assert machine.read() == []
     child = machine.members[11]
-    assert (machine.peak(11), machine.marks.most(child) // MB) == (520, 1010)
+    assert (machine.peak(11), machine.marks.most(child, 0) // MB) == (520, 1010)
     machine.memory[11].huge = 0
     machine.read()
-    assert (machine.peak(11), machine.marks.most(child) // MB) == (500, 1010)
+    assert (machine.peak(11), machine.marks.most(child, 0) // MB) == (500, 1010)
 
 
 def test_huge_pages_that_may_have_been_given_back_do_not_count() -> None:
@@ -152,7 +152,7 @@ def test_huge_pages_that_may_have_been_given_back_do_not_count() -> None:
     machine.get(ROOT, 1)
     machine.read()
     assert machine.pids_read == [ROOT]
-    assert (machine.peak(11), machine.marks.most(child) // MB) == (520, 1020)
+    assert (machine.peak(11), machine.marks.most(child, 0) // MB) == (520, 1020)
 
 
 def test_huge_pages_are_read_again_though_there_was_no_page_fault() -> None:

@@ -65,13 +65,6 @@ def test_the_whole_span_is_the_window_where_it_is_shorter():
     assert rate.largest() == pytest.approx(0.5)
 
 
-def test_the_whole_span_is_a_window_too():
-    rate = MaximalRate()
-    for now, count in ((0.0, 0.0), (0.3, 0.1), (0.6, 0.1), (0.9, 0.2)):
-        rate.add(now, count)
-    assert rate.largest() == pytest.approx(0.2 / 0.9)
-
-
 def test_a_rate_without_a_span_is_unknown():
     rate = MaximalRate()
     assert rate.amount is None
