@@ -157,7 +157,9 @@ def _cpu(cpu: CpuEvidence, evidence: Evidence, facts: KernelFacts) -> tuple[dict
             main = max(main, command.main_seconds - cpu['before'])
         if not (cpu['has_reaped'] or command.has_reaped):
             main = max(main, used)
-        descendants = max(descendants, used - main + (orphans or 0.0))
+        of_orphans = orphans or 0.0  # those that are gone are in what was read, as they were last read
+        descendants += max(0.0, of_orphans - cpu['unreceived'])
+        descendants = max(descendants, used - main + of_orphans)
     elif facts.counts_before:
         main += cpu['before']
     reasons: dict[str, str] = {}

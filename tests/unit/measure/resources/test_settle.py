@@ -167,11 +167,13 @@ def test_a_command_without_children_has_used_all_of_it_itself() -> None:
 
 def test_time_of_orphans_that_the_launcher_has_reaped_counts_once() -> None:
     adopted = evidence_of(cpu={'unreceived': 0.1, 'has_orphans': True})
-    totals = settle(adopted, command(cpu=1.25, orphans=OrphansUse(0.4, 9)))
+    totals = settle(adopted, command(cpu=1.25, orphans=OrphansUse(0.1, 9)))
     assert seconds_of(totals) == pytest.approx([1.0, 0.5, 1.5])
     assert bounded(totals) == {}
-    totals = settle(adopted, command(cpu=1.45, orphans=OrphansUse(0.4, 9)))
-    assert seconds_of(totals) == pytest.approx([1.0, 0.6, 1.6])
+    totals = settle(adopted, command(cpu=1.25, orphans=OrphansUse(0.4, 9)))  # 0.3 s since they were read
+    assert seconds_of(totals) == pytest.approx([1.0, 0.8, 1.8])
+    totals = settle(adopted, command(cpu=1.75, orphans=OrphansUse(0.4, 9)))
+    assert seconds_of(totals) == pytest.approx([1.0, 0.9, 1.9])
 
 
 def test_the_time_of_main_that_was_read_at_its_end_counts() -> None:
