@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import random
 import subprocess
 import sys
@@ -127,6 +128,7 @@ def main() -> None:
     arguments = _arguments()
     with tempfile.TemporaryDirectory() as folder:
         actor = build(folder)
+        os.chmod(folder, 0o755)  # noqa: S103 - another user performs the programs
         if arguments.repeat is None and not arguments.fresh:
             for seed in arguments.seeds:
                 _print_all(seed, actor, arguments.interval)
