@@ -124,7 +124,7 @@ def _run_command(stage: Stage, found: Run, pause: float | None, *, as_user: bool
     words = [*before, sys.executable, '-m', 'gpu_tracker', *options]
     with subprocess.Popen(
         [*words, '-o', report, '--', *stage.words],
-        env=environment(),
+        env=environment(PYTHONPATH=os.pathsep.join(sys.path)),
         start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
