@@ -24,7 +24,6 @@ class LiveRecord:
     :param request: Which files, and what is known of the rank.
     """
 
-    takes_totals = True
     is_recording = False
     """The tracker writes the last report itself, with the totals as they were settled."""
 

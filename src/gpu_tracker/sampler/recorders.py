@@ -1,7 +1,8 @@
-"""What records a run in the sampler: a recording, a CSV file, and a recording of regions that nobody may ever write."""
+"""What records a run in the sampler: a recording, a CSV file, the report of a rank."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 
@@ -10,7 +11,7 @@ from gpu_tracker.resources import RefusedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Protocol
 
     from gpu_tracker.recording.writing.csv_file import CsvFile
@@ -21,63 +22,107 @@ if TYPE_CHECKING:
     from gpu_tracker.totals import RecordingRequest, SamplerConfiguration, Totals
 
     class Records(Protocol):
-        """Takes in samples, and keeps them in a file."""
+        """Keeps samples in a file."""
 
         @property
         def is_recording(self) -> bool:
-            """Whether there is a recording, which wants the totals that the tracker reports."""
-
-        @property
-        def takes_totals(self) -> bool:
-            """Whether :meth:`published` does anything."""
+            """Whether it is a recording, which waits for the settled totals."""
 
         def sampled(self, now: float) -> None:
-            """Take in what the resources have measured at ``now``."""
+            """Fold what the resources have measured at ``now``."""
 
         def due(self) -> float:
-            """Return when :meth:`commit` is due between two samples; infinity where it is not."""
+            """Return when :meth:`commit` is due between two samples; infinity if it is not."""
 
         def is_due(self, now: float) -> bool:
             """Return whether a sample at ``now`` is to be followed by a commit."""
 
         def published(self, now: float, totals: Totals) -> None:
-            """Take note of the totals so far, and commit all that was measured."""
+            """Keep the totals so far, and commit all that was measured."""
 
         def commit(self, now: float) -> None:
             """Commit what was measured."""
 
         def take_messages(self) -> list[Message]:
-            """Return the messages for the user that were not taken yet."""
+            """Return the new messages for the user."""
 
         def finish(self, ended: str, totals: Totals | None, exit_code: int | None) -> None:
             """Write the end of the run, and close the file."""
 
         def discard(self) -> None:
-            """Close the file, which is of no use."""
+            """Close the file; it is not needed."""
 
 
 _REASON = 'recording'
 """By which the tracker finds the parameter at fault."""
 
 
-class Recorders:
-    """All that records a run: mostly nothing, or one thing."""
+class LateRecording:
+    """A recording in a temporary file, which begins with the first region.
 
-    def __init__(self, members: Sequence[Records] = ()) -> None:
-        self._members = members
+    :param path: The file, which does not exist yet.
+    :param log: The log of regions.
+    :param open_recorder: Opens the recording in the file.
+    """
+
+    def __init__(self, path: str, log: RegionLog, open_recorder: Callable[[], Recorder]) -> None:
+        self._path = path
+        self._log = log
+        self._open_recorder = open_recorder
+        self.has_begun = False
+        self.before: tuple[float, list[float | None]] | None = None
+        """The last sample, which is in the recording too."""
+
+    def begin(self) -> Recorder | None:
+        """Return the recording if it begins now."""
+        if self.has_begun or not self._log.has_grown:
+            return None
+        self.has_begun = True
+        try:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            recorder = self._open_recorder()
+        except (OSError, RefusedError):
+            return None  # there is no room for regions
+        if self.before is not None:
+            recorder.add(*self.before)
+        return recorder
+
+    def end(self, *, is_kept: bool) -> None:
+        """Remove the log, and the recording if nobody will read it."""
+        self._log.remove()
+        if self.has_begun and not is_kept:
+            try:
+                os.unlink(self._path)
+            except OSError:
+                pass  # somebody has removed it
+
+
+class Recorders:
+    """All that records a run: mostly nothing, or one thing.
+
+    :param late: Begins a recording later; None: nothing does.
+    """
+
+    def __init__(self, members: Sequence[Records], resources: Iterable[Resource], late: LateRecording | None) -> None:
+        self._members = list(members)
+        self._resources = resources
+        self._late = late
 
     @property
     def is_recording(self) -> bool:
-        """Whether there is a recording, which wants the totals that the tracker reports."""
+        """Whether there is a recording, which waits for the settled totals."""
         return any(member.is_recording for member in self._members)
 
     def sampled(self, now: float) -> None:
-        """Have a sample taken in."""
+        """Fold a sample."""
+        self._begin_late()
+        if self._late is not None and not self._late.has_begun:
+            self._late.before = now, [value for resource in self._resources for value in resource.row()]
         for member in self._members:
             member.sampled(now)
 
     def due(self) -> float:
-        """Return when a commit is due between two samples; infinity where none is."""
+        """Return when a commit is due between two samples; infinity if none is."""
         return min((member.due() for member in self._members), default=float('inf'))
 
     def is_due(self, now: float) -> bool:
@@ -89,7 +134,7 @@ class Recorders:
 
         :param settled: Returns the totals so far.
         """
-        due = [member for member in self._members if member.takes_totals and (last or member.is_due(now))]
+        due = [member for member in self._members if last or member.is_due(now)]
         totals = settled() if due else None
         for member in due:
             if totals is not None:
@@ -101,7 +146,7 @@ class Recorders:
             member.commit(now)
 
     def take_messages(self) -> list[Message]:
-        """Return the messages for the user that were not taken yet."""
+        """Return the new messages for the user."""
         return [message for member in self._members for message in member.take_messages()]
 
     def unfinished(self) -> str | None:
@@ -111,113 +156,23 @@ class Recorders:
 
     def finish(self, ended: str, totals: Totals | None, exit_code: int | None) -> None:
         """Write the end of the run."""
+        self._begin_late()
         for member in self._members:
             member.finish(ended, totals, exit_code)
+        if self._late is not None:
+            self._late.end(is_kept=ended == STOPPED)
 
     def discard(self) -> None:
-        """Close what is of no use."""
+        """Close all files; they are not needed."""
         for member in self._members:
             member.discard()
+        if self._late is not None:
+            self._late.end(is_kept=False)
 
-
-class RegionsOnly:
-    """A recording in a temporary file, which is begun when the first region is; the sample before it is in it too.
-
-    :param request: The file, which is not there yet.
-    :param log: The log of regions.
-    """
-
-    def __init__(
-        self,
-        request: RecordingRequest,
-        config: SamplerConfiguration,
-        context: Context,
-        resources: Mapping[str, Resource],
-        log: RegionLog,
-    ) -> None:
-        self._request = request
-        self._config = config
-        self._context = context
-        self._resources = resources
-        self._log = log
-        self._recorder: Recorder | None = None
-        self._before: tuple[float, list[float | None]] | None = None
-        self._has_failed = False
-
-    @property
-    def is_recording(self) -> bool:
-        """Whether there is a recording."""
-        return self._recorder is not None
-
-    @property
-    def takes_totals(self) -> bool:
-        """Whether there is a recording."""
-        return self._recorder is not None
-
-    def sampled(self, now: float) -> None:
-        """Keep the sample, in place of the one before where there is no region yet."""
-        if self._recorder is None and not self._has_failed and self._log.has_grown:
-            self._begin()
-        if self._recorder is not None:
-            self._recorder.sampled(now)
-        else:
-            self._before = now, [value for resource in self._resources.values() for value in resource.row()]
-
-    def due(self) -> float:
-        """Return when a commit is due between two samples."""
-        return float('inf') if self._recorder is None else self._recorder.due()
-
-    def is_due(self, now: float) -> bool:
-        """Return whether a sample at ``now`` is to be followed by a commit."""
-        return self._recorder is not None and self._recorder.is_due(now)
-
-    def published(self, now: float, totals: Totals) -> None:
-        """Commit what was measured."""
-        if self._recorder is not None:
-            self._recorder.published(now, totals)
-
-    def commit(self, now: float) -> None:
-        """Commit what was measured."""
-        if self._recorder is not None:
-            self._recorder.commit(now)
-
-    def take_messages(self) -> list[Message]:
-        """Return the messages that were not taken yet."""
-        return [] if self._recorder is None else self._recorder.take_messages()
-
-    def finish(self, ended: str, totals: Totals | None, exit_code: int | None) -> None:
-        """Write the end of the run."""
-        if self._recorder is None and not self._has_failed and self._log.has_grown:
-            self._begin()
-        if self._recorder is not None:
-            self._recorder.finish(ended, totals, exit_code)
-            if ended != STOPPED:
-                self._remove()  # nobody will read it
-        self._log.remove()
-
-    def discard(self) -> None:
-        """Remove the file and the log."""
-        if self._recorder is not None:
-            self._recorder.discard()
-            self._remove()
-        self._log.remove()
-
-    def _remove(self) -> None:
-        try:
-            os.unlink(self._request['path'])
-        except OSError:
-            pass  # somebody has removed it
-
-    def _begin(self) -> None:
-        path = self._request['path']
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            self._recorder = _open_recorder(self._request, self._config, self._context, self._resources, self._log)
-        except (OSError, RefusedError):
-            self._has_failed = True  # there is no room for regions
-            return
-        if self._before is not None:
-            self._recorder.add(*self._before)
+    def _begin_late(self) -> None:
+        recorder = None if self._late is None else self._late.begin()
+        if recorder is not None:
+            self._members.insert(0, recorder)
 
 
 def open_recorders(config: SamplerConfiguration, context: Context, resources: Mapping[str, Resource]) -> Recorders:
@@ -226,6 +181,7 @@ def open_recorders(config: SamplerConfiguration, context: Context, resources: Ma
     :raises RefusedError: where the file of a recording cannot be written.
     """
     members: list[Records] = []
+    late: LateRecording | None = None
     request, rows_file = config['recording'], config['rows_file']
     if rows_file is not None:
         _keep_locked(rows_file, is_inherited=config['recording_handle'] is not None)
@@ -235,12 +191,14 @@ def open_recorders(config: SamplerConfiguration, context: Context, resources: Ma
         _keep_locked(request['path'], is_inherited=config['recording_handle'] is not None)
         members.append(_open_recorder(request, config, context, resources, log))
     elif request is not None and log is not None:
-        members.append(RegionsOnly(request, config, context, resources, log))
+        late = LateRecording(
+            request['path'], log, functools.partial(_open_recorder, request, config, context, resources, log)
+        )
     if config['rank'] is not None:
         from gpu_tracker.jobs.live_record import LiveRecord  # noqa: PLC0415 - only in jobs
 
         members.append(LiveRecord(config['rank']))
-    return Recorders(members)
+    return Recorders(members, resources.values(), late)
 
 
 def _open_log(path: str | None) -> RegionLog | None:

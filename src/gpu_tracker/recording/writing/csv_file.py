@@ -37,7 +37,6 @@ class CsvFile:
     :raises OSError: if the file cannot be opened.
     """
 
-    takes_totals = True
     is_recording = False
     """There is nothing in it that the end of the run changes."""
 

@@ -124,7 +124,6 @@ class Recorder:
         if not self._file.has_locks:
             self._messages.append(('warning', _WITHOUT_LOCKS.format(path)))
 
-    takes_totals = True
     is_recording = True
     """It wants the totals that the tracker reports."""
 
