@@ -89,6 +89,8 @@ class LinuxProcessTree:
         self._refreshes = 0
         self._orphans: Orphans | None = None  # those that are there already are found through their parents alone
         self._admit_new()
+        self._started_before: list[int] = []
+        """The new pids of the previous refresh."""
         self._ended = -2
         """The last refresh that saw the end of a descendant, or that a member had reaped one unseen."""
         self._orphans = Orphans(root, launcher, own_pid, self._files)
@@ -292,12 +294,14 @@ class LinuxProcessTree:
         self._admit_all(started)
         # An orphan appears when its parent has ended. If that came while processes were read, it shows one refresh
         # earlier or later.
-        if self._refreshes - self._ended <= 1:
-            suspects, orphans.suspects = suspects + orphans.suspects, []
+        suspects += orphans.suspects
+        if suspects and self._refreshes - self._ended <= 1:
+            orphans.suspects = []
             orphans.are_expected = True
-            self._admit_all(suspects)
+            self._admit_all([*self._started_before, *started])  # an orphan's children were nobody's before
             orphans.are_expected = False
             self._may_miss_orphans |= any(pid not in self.members for pid in suspects)
+        self._started_before = started
 
     def _admit_all(self, started: list[int]) -> None:
         new = [pid for pid in started if pid not in self.members and pid != self._own_pid]

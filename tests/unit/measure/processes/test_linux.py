@@ -275,6 +275,24 @@ def test_a_stranger_alone_is_no_orphan_of_the_tree(proc: ProcFolder) -> None:
 
 
 @pytest.mark.parametrize('is_seen_later', [False, True])
+def test_an_orphan_in_the_roots_session_is_found_with_its_children(proc: ProcFolder, is_seen_later: bool) -> None:
+    proc.put(60, ROOT)
+    proc.put(ROOT, LAUNCHER, session=5)
+    tree = open_tree(proc)
+    if not is_seen_later:
+        end_descendant(proc, 'reaped unseen')
+    proc.put(SAMPLER - 2, INIT, group=7, session=5)
+    proc.put(SAMPLER - 1, SAMPLER - 2, group=7, session=5)
+    tree.refresh()
+    if is_seen_later:
+        assert pids(tree) == [ROOT, 60]
+        proc.put(60, ROOT, state='Z', session=5)
+        tree.refresh()
+    assert pids(tree) == [ROOT, 60, SAMPLER - 2, SAMPLER - 1]
+    assert not tree.may_miss_orphans
+
+
+@pytest.mark.parametrize('is_seen_later', [False, True])
 @pytest.mark.parametrize('way', ['ended', 'gone', 'reaped unseen', 'zombie', 'reaped by a new one'])
 def test_a_stranger_beside_the_end_of_a_descendant_may_be_its_orphan(
     proc: ProcFolder, way: str, is_seen_later: bool
