@@ -39,6 +39,8 @@ class Budget:
         self._at = now
         self.spent = 0.0
         """All CPU seconds that were spent."""
+        self._has_refused = False
+        """A reading waits until enough is saved up."""
 
     def affords(self, now: float, cost: float) -> bool:
         """Return whether ``cost`` CPU seconds may be spent now.
@@ -46,7 +48,13 @@ class Budget:
         What costs more than can ever be saved up is afforded once the budget is full, and paid off afterwards.
         """
         self._save_up(now)
-        return cost <= self._left or self._left == self._most
+        self._has_refused = cost > self._left < self._most
+        return not self._has_refused
+
+    def affords_extra_sample(self, now: float, cost: float) -> bool:
+        """Return whether ``cost`` may be spent on an extra sample. Half of the budget is kept for readings."""
+        self._save_up(now)
+        return not self._has_refused and self._left - cost >= self._most / 2
 
     def affords_at_edge(self, now: float, cost: float, most: float) -> bool:
         """Return whether ``cost`` may be spent at the first or the last sample, where that is at most ``most``."""

@@ -63,13 +63,12 @@ class Grid:
             self._limit.suspend()
 
     def sampled(self, begun: float) -> None:
-        """Take note that a sample began at ``begun``, which may be between two points."""
-        if begun >= self.due:
-            self._samples += 1
-            self.skipped += self._point - self._last_point - 1
-            self._last_point = self._point
-            self.late += begun - self.due > max(_LATE * self._interval, _LEAST_DELAY)
-            self.mean_interval = (begun - self._start) / self._samples
+        """Take note that the sample of a point began at ``begun``."""
+        self._samples += 1
+        self.skipped += self._point - self._last_point - 1
+        self._last_point = self._point
+        self.late += begun - self.due > max(_LATE * self._interval, _LEAST_DELAY)
+        self.mean_interval = (begun - self._start) / self._samples
 
     def go_on(self, now: float) -> None:
         """Go to the next point that has not passed, and for which the limit suffices."""

@@ -64,8 +64,9 @@ _CLOSE_PAUSE = 0.001
 _LONGEST_CLOSE_PAUSE = 0.5
 """Seconds above which they do so no more, where the interval is longer."""
 _EXTRA_PAUSE = 0.1
+"""Seconds between two extra samples."""
 _YOUNG = 3.0
-"""Extra samples are this far apart, and go on for so many seconds after a process has started or ended."""
+"""Seconds for which extra samples go on after a process has started or ended."""
 _NEVER = float('inf')
 _REALTIME_PRIORITY = 1
 
@@ -173,7 +174,7 @@ class Loop:
         while True:
             now = self._monotonic()
             point = min(grid.due, self._early_due)
-            wait: float | None = point - now
+            wait: float | None
             if self._early_due == _NEVER and self._lineage.has_ended():
                 wait = None
                 grid.finish(now)
@@ -231,7 +232,7 @@ class Loop:
         if self._budget is None or self._interval <= _EXTRA_PAUSE or self._lineage.has_ended():
             return False
         is_young = now - max(self._launched, self._tree.changed_members) < _YOUNG
-        return is_young and self._budget.affords(now, self._extra_cost)
+        return is_young and self._budget.affords_extra_sample(now, self._extra_cost)
 
     def _sample_between(self) -> None:
         """Make a sample between two points of the grid, and pay for it."""

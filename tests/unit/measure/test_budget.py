@@ -18,6 +18,17 @@ def test_what_is_saved_up_is_spent_and_comes_back_with_time() -> None:
     assert budget.count(11.0, 0.2) == 0
 
 
+def test_extra_samples_leave_half_of_the_budget_and_wait_for_readings() -> None:
+    budget = Budget(now=0.0, share=0.01, most=0.25)
+    assert budget.affords_extra_sample(0.0, 0.125)
+    assert not budget.affords_extra_sample(0.0, 0.126)
+    budget.spend(0.05)
+    assert not budget.affords(0.0, 0.24)
+    assert not budget.affords_extra_sample(0.0, 0.001)
+    assert budget.affords(4.0, 0.24)
+    assert budget.affords_extra_sample(4.0, 0.001)
+
+
 def test_what_costs_more_than_can_be_saved_up_is_paid_off_afterwards() -> None:
     budget = Budget(now=0.0, share=0.01, most=0.25)
     assert budget.affords(0.0, 2.0)
