@@ -29,7 +29,7 @@ _ACCEPTED = {float: 'a number', int: 'a whole number', bool: 'true or false', st
 def as_dictionary(result: ResourceUsage) -> dict[str, Any]:
     """Return the fields of ``result``, unrounded, as what JSON knows: dictionaries, lists, texts, numbers and None."""
     # Sections that were not asked for are left out: the report is as it always was.
-    return {name: _plain(value) for name, value in asdict(result).items() if value is not None}
+    return {name: _plain(value) for name, value in asdict(result).items() if value not in (None, ())}
 
 
 def from_dictionary(report: Mapping[str, Any]) -> ResourceUsage:

@@ -35,8 +35,7 @@ def build(totals: Totals, wanted: Units) -> ResourceUsage:
         from gpu_tracker.limits import all_known  # noqa: PLC0415 - as above
 
         sections['exceeded_limits'] = all_known(totals['exceeded_limits'])
-    if totals.get('lower_bounds'):
-        sections['lower_bounds'] = tuple(totals['lower_bounds'])
+    sections['lower_bounds'] = tuple(totals.get('lower_bounds', ()))
     if 'own_group' in totals:
         from gpu_tracker.control_groups import own_group  # noqa: PLC0415 - only where there is one
 

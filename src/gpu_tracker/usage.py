@@ -343,7 +343,7 @@ class ResourceUsage:
     :ivar exceeded_limits: Limits that the command has exceeded without being ended: it had ended by itself before a
         sample showed that. None, and in no report, where there are none.
     :ivar lower_bounds: The paths of the figures that may be too low, such as ``max_ram.combined.total_rss``; the
-        reasons are in :attr:`gpu_tracker.Tracker.sampling`. None, and in no report, if there are none.
+        reasons are in :attr:`gpu_tracker.Tracker.sampling`. Empty, and in no report, if there are none.
     """
 
     max_ram: MaxRAM
@@ -359,7 +359,7 @@ class ResourceUsage:
     own_group: OwnGroupUsage | None = None
     termination_reason: str | None = None
     exceeded_limits: tuple[str, ...] | None = None
-    lower_bounds: tuple[str, ...] | None = None
+    lower_bounds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the report as text."""

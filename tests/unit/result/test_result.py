@@ -207,5 +207,5 @@ def test_lower_bounds_are_in_json_alone():
 
 
 def test_without_lower_bounds_there_is_no_list_of_them():
-    assert usage(lower_bounds={}).lower_bounds is usage().lower_bounds is None
+    assert usage(lower_bounds={}).lower_bounds == usage().lower_bounds == ()
     assert 'lower_bounds' not in json.loads(FORMATS['json'](usage(lower_bounds={})))
