@@ -192,6 +192,8 @@ class RamEvidence(RamTotals):
     """The most that main can have had, whatever kind of pages it has got; None is unknown."""
     faults_of_orphans: ReadOnly[int]
     """Page faults of ended members without a parent in the tree, and of their children, when last read."""
+    most_private: ReadOnly[int]
+    """The most private bytes that main can have had while it was alone."""
     huge_pages: ReadOnly[int]
     """The transparent huge pages that the machine has given to programs since the start."""
     reasons: ReadOnly[tuple[str, ...]]

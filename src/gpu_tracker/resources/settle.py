@@ -33,6 +33,7 @@ _ROUNDING = 0.05
 
 REASONS = {
     'between': 'processes may have used more between two samples',
+    'budget': 'the budget did not suffice to read all pages when they may have been most',
     'unreadable': "a process may not be read: it is another user's, or protected",
     'too_large': 'processes were too large to read all their pages in time',
     'old_kernel': 'this kernel does not report shares of anonymous memory (Linux 5.4 does)',
@@ -244,9 +245,9 @@ def _ram(
     for group, ceiling in zip(GROUPS, (of_main, of_descendants, of_all), strict=True):
         total = groups[group][0]
         if total is not None and ceiling > total * (1 + _MOST_MORE) + _LEAST_MORE:
-            reasons.setdefault(group, 'between')
+            reasons.setdefault(group, 'budget' if 'budget' in ram['reasons'] else 'between')
     found: dict[str, Any] = {**dict(groups.items()), 'system': ram['system'], 'capacity': ram['capacity']}
-    return found, _by_path(groups, reasons)
+    return found, _by_path(groups, reasons, ram['most_private'])
 
 
 def _reasons_of_groups(
@@ -330,17 +331,19 @@ def _reconciled(groups: Mapping[Group, Sizes], *, adds_up: bool) -> dict[Group, 
     return {_MAIN: main, _DESCENDANTS: descendants, _COMBINED: combined}
 
 
-def _by_path(groups: Mapping[Group, Sizes], reasons: Mapping[Group, str]) -> dict[str, str]:
+def _by_path(groups: Mapping[Group, Sizes], reasons: Mapping[Group, str], most_private: int) -> dict[str, str]:
     """Return the reasons by the paths of the figures that are known.
 
-    A total that was raised without reading its pages leaves private and shared memory behind.
+    A total that was raised without reading its pages leaves private and shared memory behind. So does what main had
+    while it was alone, if a child shared it before it was read.
     """
     found: dict[str, str] = {}
     for group, sizes in groups.items():
         total, private, shared = sizes
         parts = (private or 0) + (shared or 0)
-        is_split = total is not None and private is not None and parts < total * (1 - _MOST_MORE) - _SLACK
-        reason = reasons.get(group, 'between' if is_split else None)
+        least = (1 - _MOST_MORE) * (total or 0) - _SLACK
+        is_low = parts < least or (group != _DESCENDANTS and (private or 0) < (1 - _MOST_MORE) * most_private - _SLACK)
+        reason = reasons.get(group, 'between' if private is not None and is_low else None)
         for name, size in zip(('total_rss', 'private_rss', 'shared_rss'), sizes, strict=True):
             if reason is not None and size is not None and (group in reasons or name != 'total_rss'):
                 found[f'{group}.{name}'] = reason

@@ -25,6 +25,7 @@ TOTALS = {
         'system': 9_000_000,
         'capacity': 10_000_000,
         'ceilings': [1_000_000, 0, 1_000_000],
+        'most_private': 0,
         'most_of_main': 1_000_000,
         'reasons': [],
     },

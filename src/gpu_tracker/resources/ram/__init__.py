@@ -28,6 +28,8 @@ if TYPE_CHECKING:
         maxima: tuple[Sizes, Sizes, Sizes]
         used: int | None
         """The most bytes that all of them had together for certain: read at one moment, or of a single process."""
+        most_private: int
+        """The most private bytes that main can have had while it was alone."""
         reasons: set[str]
         """Why groups of several processes may have had more than that."""
 
@@ -112,6 +114,7 @@ class Ram(Resource):
             'most_of_main': None if ceilings is None or VANISHED in reasons else ceilings.most_of_main or None,
             'faults_of_orphans': 0 if ceilings is None else ceilings.faults_of_orphans,
             'huge_pages': 0 if ceilings is None else ceilings.new_huge_pages,
+            'most_private': reader.most_private,
             'reasons': tuple(sorted(reasons)),
             'system': self._most_of_system,
             'capacity': self._machine.ram_capacity,

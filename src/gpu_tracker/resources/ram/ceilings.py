@@ -136,7 +136,7 @@ class Ceilings:
             self._note_grown(process, size, self._brought_by(marks.unread_faults(process)))
             self._noted_faults[process] = process.faults
         of_main = self._most_of(root) if root in counted else 0
-        ended = {process for process in self._tree.members.values() if process.ended}
+        ended = {process for process in self._tree.members.values() if process.ended or _is_exiting(process)}
         if self._ended is None:  # they have ended before the run
             self._ended = ended
             self._noted_faults = {process: process.faults for process in ended}
@@ -279,3 +279,8 @@ class Ceilings:
         """
         before = self._huge_pages_before if huge_pages_before is None else huge_pages_before
         return most_bytes_of(faults, max(0, self._huge_pages - before))
+
+
+def _is_exiting(process: Process) -> bool:
+    """Return whether ``process`` has given up its memory, and has not ended yet."""
+    return process.resident_before > process.resident == 0 and not process.shares_memory

@@ -31,6 +31,7 @@ UNREADABLE = 'unreadable'
 TOO_LARGE = 'too_large'
 COPY = 'copy'
 OLD_KERNEL = 'old_kernel'
+BUDGET = 'budget'
 """Reasons why the pages of a group are only partly known, see :data:`.settle.REASONS`."""
 
 

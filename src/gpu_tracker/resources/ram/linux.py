@@ -11,7 +11,7 @@ from __future__ import annotations
 from gpu_tracker.resources import LAST, MIDDLE, larger
 from gpu_tracker.resources.budget import MOST_AT_EDGE
 from gpu_tracker.resources.ram.ceilings import Ceilings
-from gpu_tracker.resources.ram.exact import NOTHING, UNKNOWN, ExactReader
+from gpu_tracker.resources.ram.exact import BUDGET, NOTHING, UNKNOWN, ExactReader
 from gpu_tracker.resources.ram.marks import Marks
 
 TYPE_CHECKING = False
@@ -73,11 +73,12 @@ class LinuxRamReader:
         """The most bytes that all of them had for certain: sums beside a peak do not count."""
         self.reasons: set[str] = set()
         """Why groups of several may have had more than any ceiling says."""
+        self._is_alone = False
+        self.most_private = 0
+        """The most private bytes that main can have had while it was alone."""
         self._most_read = [0, 0, 0]
         """The largest sizes that were expected when pages were read."""
         self._changes = -1
-        self._is_waiting = False
-        """The last exact reading that was due could not be paid."""
         self._is_complete = False
         self._counted: list[Process] = []
         self._current: tuple[Sizes, Sizes, Sizes] | None = None
@@ -110,7 +111,7 @@ class LinuxRamReader:
         root = tree.root
         counted = self._counted = [process for process in tree.members.values() if _counts(process)]
         self.ceilings.note_root(root, counts=root in counted)
-        risen = self._marks.read(now, kind, root, counted, is_saving=self._is_waiting)
+        risen = self._marks.read(now, kind, root, counted, is_saving=BUDGET in self.reasons)
         self.ceilings.note(counted)
         self._fold_single(counted)
         expected = self.ceilings.expected(counted)
@@ -118,8 +119,9 @@ class LinuxRamReader:
         for process in risen:
             self._fold_peak(process)  # before the reading, which may have copies that came after a peak
         is_read = is_due and self._read_exactly(now, kind, counted, expected)
-        self._is_waiting = is_due and not is_read
-        self._is_complete = not self._marks.are_missing and not self._is_waiting
+        is_waiting = is_due and not is_read
+        self.reasons = self.reasons - {BUDGET} | ({BUDGET} if is_waiting else set())
+        self._is_complete = not self._marks.are_missing and not is_waiting
 
     def current(self) -> tuple[Sizes, Sizes, Sizes]:
         """Return about what main, descendants and all of them have now, for a time series."""
@@ -187,7 +189,7 @@ class LinuxRamReader:
             self._budget.spend(took)
         self.reasons |= reading.reasons
         self._fold(reading.groups)
-        if reading.groups[_COMBINED][0] is not None:
+        if reading.seen and reading.seen.keys() >= set(counted):  # else some had memory, and have ended meanwhile
             self.ceilings.begin_anew(reading)
             self._most_read = list(map(max, self._most_read, expected))
         return True
@@ -199,7 +201,13 @@ class LinuxRamReader:
         main = self._marks.peak(root) if root in counted else None
         descendants = max(peaks, default=None)
         of_all = larger(main, descendants)
-        self._fold(((main, None, None), (descendants, None, None), (of_all, None, None)))
+        private = None
+        was_alone, self._is_alone = self._is_alone, counted == [root] and not self._tree.root_is_copy
+        if self._is_alone:  # nobody shares what belongs to no file
+            private = root.resident - root.files - root.huge
+        if main is not None and (was_alone or self._is_alone):
+            self.most_private = max(self.most_private, main - root.files)
+        self._fold(((main, private, None), (descendants, None, None), (of_all, private, None)))
 
     def _fold_peak(self, process: Process) -> None:
         """Fold what others had for certain while ``process`` had its peak.

@@ -20,6 +20,7 @@ class PortableRamReader:
         self.maxima: tuple[Sizes, Sizes, Sizes] = (UNKNOWN, UNKNOWN, UNKNOWN)
         self.used: int | None = None
         self.reasons: set[str] = set()
+        self.most_private = 0
 
     def watch(self, process: Process) -> None:
         """Do nothing: there are no high-water marks here."""

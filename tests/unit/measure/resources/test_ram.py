@@ -26,6 +26,7 @@ class Reader:
         self.maxima = ((5, 3, 2), (4, None, None), (7, 5, 2))
         self.used = 6
         self.reasons: set[str] = set()
+        self.most_private = 0
         self.calls: list[str] = []
 
     def read(self, now: float, kind: str) -> None:
@@ -98,6 +99,7 @@ def test_the_evidence(ram: Ram) -> None:
         'most_of_main': None,
         'faults_of_orphans': 0,
         'huge_pages': 0,
+        'most_private': 0,
         'reasons': (),
         'system': 80,
         'capacity': 100,

@@ -401,6 +401,33 @@ def test_a_child_that_no_sample_has_seen_raises_the_ceilings(machine: Machine) -
     assert machine.ceilings == [100, 120, 220]
 
 
+def test_processes_that_end_while_they_are_read_stay_in_the_ceilings(machine: Machine) -> None:
+    machine.get(CHILD, 100)
+    machine.files.when_read = [lambda: machine.end(CHILD)]
+    machine.sample()
+    assert machine.totals == (100, 150, 150)
+    assert machine.ceilings == [100, 150, 250]
+
+
+def test_a_process_that_is_exiting_had_its_memory_until_then(machine: Machine) -> None:
+    machine.get(CHILD, 100)
+    machine.memory[CHILD].has = set()  # it is no zombie yet
+    machine.sample()
+    assert machine.ceilings == [100, 150, 250]
+
+
+def test_memory_that_main_has_alone_is_private_if_no_page_was_read() -> None:
+    machine = Machine()
+    machine.start(ROOT, 80)
+    machine.map(ROOT, 7, 0, 20)
+    machine.sample(FIRST)
+    machine.get(ROOT, 60)
+    machine.sample()
+    machine.fork(ROOT, CHILD)
+    machine.sample()
+    assert [megabytes(group)[1] for group in machine.reader.maxima] == [140, 0, 140]
+
+
 def test_a_peak_below_one_from_before_the_run_raises_the_ceilings() -> None:
     machine = Machine()
     machine.start(ROOT, 100)

@@ -58,6 +58,7 @@ def evidence_of(
             'most_of_main': ceilings[0] or None,
             'faults_of_orphans': 100,
             'huge_pages': 1,
+            'most_private': 0,
             'reasons': reasons,
             'system': 90 * MB,
             'capacity': 100 * MB,
@@ -313,6 +314,14 @@ def test_orphans_may_have_had_a_page_for_each_page_fault_that_no_sample_saw(faul
 def test_a_command_with_an_orphan_that_no_sample_saw_has_descendants() -> None:
     totals = settle(alone(), command(orphans=OrphansUse(0.0, 9)))
     assert totals['ram']['descendants'] == (None, None, None)
+
+
+@pytest.mark.parametrize(('most', 'is_bound'), [(15 * MB, False), (17 * MB, True)])
+def test_private_memory_that_a_child_shared_before_it_was_read_may_be_missing(most: int, is_bound: bool) -> None:
+    evidence = evidence_of(main=(20 * MB, 15 * MB, 15 * MB), combined=(26 * MB, 26 * MB, 15 * MB))
+    evidence['ram']['most_private'] = most
+    paths = ['max_ram.main.private_rss', 'max_ram.main.shared_rss'] if is_bound else []
+    assert list(settle(evidence)['lower_bounds']) == paths
 
 
 def test_without_descendants_main_is_all() -> None:
