@@ -2,8 +2,8 @@
 
     PYTHONPATH=src python scripts/trace_reading.py
 
-A child process that sleeps is measured twice. The first reading tells its RSS; the second one is traced with
-sys.setprofile. A function counts if it is given or returns that number, or something that contains it.
+A sleeping child process is measured twice. The second reading is traced with sys.setprofile. A function counts if its
+arguments or its result contain the RSS of the first reading.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _CHILD = 'import time; kept = b"x" * 50_000_000; print(flush=True); time.sleep(60)'
 _DEEPEST = 6
 _UNREAD = 1.1
-"""Seconds after which a process that sleeps is read again."""
+"""Seconds after which a sleeping process is read again."""
 
 
 def main() -> None:
