@@ -196,7 +196,7 @@ def test_gpu_memory_that_is_unknown_has_no_limit(machine: Machine, tmp_path: Pat
 # Ends between two samples, having used more than it may, and says what the kernel knows of that.
 LATE = """
 import resource, time
-time.sleep(2.5)
+time.sleep(3.2)
 while time.process_time() < 0.3: pass
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(used.ru_utime + used.ru_stime)
