@@ -43,6 +43,18 @@ class ProcessUse(Protocol):
         """Involuntary ones."""
 
 
+class OrphanUse(ProcessUse, Protocol):
+    """What the kernel reports of a process with its page faults."""
+
+    @property
+    def ru_minflt(self) -> int:
+        """Page faults without I/O."""
+
+    @property
+    def ru_majflt(self) -> int:
+        """Page faults with I/O."""
+
+
 class RecordingRequest(TypedDict):
     """Where a run is recorded."""
 
