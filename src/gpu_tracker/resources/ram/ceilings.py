@@ -66,6 +66,8 @@ class Ceilings:
         """The members that had ended at the previous sample."""
         self.faults_of_orphans = 0
         """Page faults of ended members without a parent in the tree, and of their children, when last read."""
+        self._noted: dict[Process, tuple[int, int, int]] = {}
+        """Page faults, those at the last mark and resident bytes of running processes that are in the ceilings."""
         self._noted_faults: dict[Process, int] = {}
         """Page faults of processes that are in the ceilings. A process that exits when it is first seen is not."""
 
@@ -128,13 +130,7 @@ class Ceilings:
         marks, root = self._marks, self._tree.root
         for group in (_DESCENDANTS, _COMBINED):
             self._given_back[group] += unseen
-        for process in counted:
-            seen, size = self.seen(process), self._most_of(process)
-            if seen is not None and process.mark == seen.mark:  # its peak is from before
-                brought = self._brought_by(process.faults - seen.faults, self._huge_pages_at_last)
-                size = min(size, max(seen.resident, process.resident) + brought)
-            self._note_grown(process, size, self._brought_by(marks.unread_faults(process)))
-            self._noted_faults[process] = process.faults
+        self._note_running(counted)
         of_main = self._most_of(root) if root in counted else 0
         ended = {process for process in self._tree.members.values() if process.ended or _is_exiting(process)}
         if self._ended is None:  # they have ended before the run
@@ -155,9 +151,23 @@ class Ceilings:
         self.most_of_main = max(self.most_of_main, of_main)
         of_root, of_all = self._grown.get(root, 0), sum(self._grown.values()) + unseen
         self._since = list(map(max, self._since, self._beside_last(of_main, of_root, of_all)))
-        for sizes in (self._grown, self._inherited):
+        for sizes in (self._grown, self._inherited, self._noted):
             for process in [process for process in sizes if process.ended]:
                 del sizes[process]  # what starts later is not there beside it
+
+    def _note_running(self, counted: Sequence[Process]) -> None:
+        """Take note of what running processes may have got, if they have changed."""
+        for process in counted:
+            state = process.faults, process.mark_faults, process.resident
+            if self._noted.get(process) == state:
+                continue  # it is in the ceilings
+            self._noted[process] = state
+            seen, size = self.seen(process), self._most_of(process)
+            if seen is not None and process.mark == seen.mark:  # its peak is from before
+                brought = self._brought_by(process.faults - seen.faults, self._huge_pages_at_last)
+                size = min(size, max(seen.resident, process.resident) + brought)
+            self._note_grown(process, size, self._brought_by(self._marks.unread_faults(process)))
+            self._noted_faults[process] = process.faults
 
     def expected(self, counted: Sequence[Process]) -> list[int]:
         """Return the most that main, descendants and all of them can have now."""

@@ -79,6 +79,8 @@ class LinuxRamReader:
         self._most_read = [0, 0, 0]
         """The largest sizes that were expected when pages were read."""
         self._changes = -1
+        self._expected: list[int] | None = None
+        """What the groups can have now, as long as nothing changes."""
         self._is_complete = False
         self._counted: list[Process] = []
         self._current: tuple[Sizes, Sizes, Sizes] | None = None
@@ -106,6 +108,8 @@ class LinuxRamReader:
         tree = self._tree
         if tree.changes == self._changes and self._is_complete and kind != LAST:
             return
+        if tree.changes != self._changes:
+            self._expected = None
         self._changes = tree.changes
         self._current = None
         root = tree.root
@@ -113,8 +117,9 @@ class LinuxRamReader:
         self.ceilings.note_root(root, counts=root in counted)
         risen = self._marks.read(now, kind, root, counted, is_saving=BUDGET in self.reasons)
         self.ceilings.note(counted)
-        self._fold_single(counted)
-        expected = self.ceilings.expected(counted)
+        if self._expected is None or risen:
+            self._fold_single(counted)
+        expected = self._expected = self._expected or self.ceilings.expected(counted)
         is_due = bool(counted) and self._is_due(counted, expected)
         for process in risen:
             self._fold_peak(process)  # before the reading, which may have copies that came after a peak
@@ -182,6 +187,7 @@ class LinuxRamReader:
             affordable = is_forced or self._budget.affords_at_edge(now, cost, most)
         if not affordable:
             return False
+        self._expected = None
         reading, took = self._exact.read(self._tree.root, counted, is_copy=self._tree.root_is_copy)
         if is_forced:
             self._limit_due = now + took * (1 + _REST_AFTER_LIMIT)
