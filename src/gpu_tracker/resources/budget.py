@@ -62,9 +62,9 @@ class Budget:
         return cost <= most
 
     def count(self, now: float, cost: float) -> int:
-        """Return how many things at ``cost`` CPU seconds each may be bought now."""
+        """Return how many marks may be read at ``cost`` CPU seconds each. Half of the budget is kept for readings."""
         self._save_up(now)
-        return max(0, int(self._left / cost))
+        return max(0, int((self._left - self._most / 2) / cost))
 
     def spend(self, cost: float) -> None:
         """Take note that ``cost`` CPU seconds were spent."""

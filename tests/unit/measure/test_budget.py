@@ -14,8 +14,9 @@ def test_what_is_saved_up_is_spent_and_comes_back_with_time() -> None:
     assert not budget.affords(0.0, 0.001)
     assert budget.affords(1.0, 0.0099)
     assert not budget.affords(1.0, 0.0101)
-    assert budget.count(11.0, 0.02) == 5
-    assert budget.count(11.0, 0.2) == 0
+    assert budget.count(11.0, 0.02) == 0
+    assert budget.count(24.0, 0.02) == 5
+    assert budget.count(24.0, 0.2) == 0
 
 
 def test_extra_samples_leave_half_of_the_budget_and_wait_for_readings() -> None:

@@ -166,7 +166,7 @@ def test_huge_pages_are_read_again_though_there_was_no_page_fault() -> None:
 
 
 def test_the_root_comes_first_and_then_those_with_most_page_faults() -> None:
-    machine = started(50, cost=0.0002, most=0.0002)
+    machine = started(50, cost=0.0002, most=0.0004)
     for number in range(50):
         machine.peak_at(ROOT + number, number)
     machine.memory[ROOT].faults += 1
