@@ -43,8 +43,8 @@ class ProcessUse(Protocol):
         """Involuntary ones."""
 
 
-class OrphanUse(ProcessUse, Protocol):
-    """What the kernel reports of a process with its page faults."""
+class UseWithFaults(ProcessUse, Protocol):
+    """Use of a process, with its page faults."""
 
     @property
     def ru_minflt(self) -> int:

@@ -65,7 +65,7 @@ def main(
     ended = ENDED, orphans.cpu_seconds, orphans.faults, orphans.max_rss
     _answer(answers, *ended)
     while os.read(asked, 1) == INTERRUPT:
-        _answer(answers, *ended)  # too late for the command; who asks may have missed the answer
+        _answer(answers, *ended)  # the command has ended, but the program may have missed the answer
     _, status, used = os.wait4(command.process_id, 0)
     figures = used.ru_utime, used.ru_stime, used.ru_maxrss, used.ru_nvcsw, used.ru_nivcsw
     _answer(answers, USED, os.waitstatus_to_exitcode(status), *figures)

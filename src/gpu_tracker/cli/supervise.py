@@ -84,8 +84,7 @@ def let_signals_through() -> None:
 def wait_for_end(process_id: int) -> OrphansUse:
     """Return when the command has ended, and leave it as a zombie: it is to be read once more before it is reaped.
 
-    What it has left in the background is neither waited for nor killed. Returns the use of its ended
-    orphans.
+    What it has left in the background is neither waited for nor killed. Returns the use of its ended orphans.
     """
     orphans = OrphansUse()
     while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.totals import OrphanUse
+    from gpu_tracker.totals import UseWithFaults
 
 
 class OrphansUse:
@@ -22,7 +22,7 @@ class OrphansUse:
         self.faults = faults
         self.max_rss = max_rss
 
-    def plus(self, usage: OrphanUse) -> OrphansUse:
+    def plus(self, usage: UseWithFaults) -> OrphansUse:
         """Return the same with another orphan."""
         return OrphansUse(
             self.cpu_seconds + usage.ru_utime + usage.ru_stime,

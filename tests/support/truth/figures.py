@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 GROUPS = ('main', 'descendants', 'combined')
 TOLERANCE = 0.02
@@ -97,21 +97,19 @@ def contradictions(run: Mapping[str, Any]) -> list[str]:
     """Return what cannot be true at the same time of the RAM of main, descendants and both."""
     ram, marked = run['ram'], run['marked']
     return [
-        *_contradictions_of_groups(ram, marked),
+        *_contradictions_of_groups(ram),
         *(line for group in GROUPS for line in _of_split(group, ram[group], marked)),
     ]
 
 
-def _contradictions_of_groups(ram: Mapping[str, Mapping[str, float | None]], marked: Collection[str]) -> Iterator[str]:
+def _contradictions_of_groups(ram: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
     main, descendants, combined = (ram[group]['total_rss'] for group in GROUPS)
     if combined is None:
         return
     for name, part in (('main', main), ('descendants', descendants)):
         if part is not None and part > combined:
             yield f'{name} {part:,} > combined {combined:,}'
-    # The kernel does not report whose the largest process was: then both are lower bounds.
-    are_marked = all(f'max_ram.{group}.total_rss' in marked for group in ('main', 'descendants'))
-    if main is not None and descendants is not None and combined > main + descendants and not are_marked:
+    if main is not None and descendants is not None and combined > main + descendants:
         yield f'combined {combined:,} > main {main:,} + descendants {descendants:,}'
 
 
