@@ -8,18 +8,18 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.command_tracker import CommandTracker, StartedTracker
 from gpu_tracker.errors import GpuTrackerError, ParameterError, SamplerError
 from gpu_tracker.recording.writing.run_regions import RunRegions
 from gpu_tracker.regions.log import LOGS_VARIABLE
+from gpu_tracker.running.command_tracker import CommandTracker, StartedTracker
 from gpu_tracker.tracker import log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import IO, Any, Unpack
 
-    from gpu_tracker.command_tracker import ReportingTracker
-    from gpu_tracker.parameters import TrackerOptions
+    from gpu_tracker.running.command_tracker import ReportingTracker
+    from gpu_tracker.running.options import TrackerOptions
     from gpu_tracker.usage import ResourceUsage
 
     Stream = int | IO[Any] | None
@@ -132,7 +132,7 @@ def _run_held(
     options: TrackerOptions,
 ) -> CommandResult:
     """Run a command that waits until the sampler is ready."""
-    from gpu_tracker.command_launcher import CommandLauncher  # noqa: PLC0415 - Linux only
+    from gpu_tracker.running.launched_command import CommandLauncher  # noqa: PLC0415 - Linux only
 
     launcher = CommandLauncher(words, streams, environment)
     tracker: CommandTracker | None = None

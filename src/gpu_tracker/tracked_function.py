@@ -7,7 +7,6 @@ import sys
 from contextvars import ContextVar
 
 from gpu_tracker.errors import SamplerError
-from gpu_tracker.parameters import Parameters
 from gpu_tracker.regions.decorating import (
     ASYNC_GENERATOR,
     COROUTINE,
@@ -16,6 +15,7 @@ from gpu_tracker.regions.decorating import (
     flags_of,
     made_of,
 )
+from gpu_tracker.running.options import Parameters
 from gpu_tracker.tracker import Tracker, log
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self, TypeVar, Unpack, overload
 
-    from gpu_tracker.parameters import TrackerOptions
+    from gpu_tracker.running.options import TrackerOptions
     from gpu_tracker.usage import ResourceUsage
 
     Function = TypeVar('Function', bound=Callable[..., Any])

@@ -7,8 +7,8 @@ import os
 import sys
 
 from gpu_tracker.errors import SamplerError, TrackerStateError
-from gpu_tracker.parameters import Parameters
-from gpu_tracker.tracked_run import Run
+from gpu_tracker.running.options import Parameters
+from gpu_tracker.running.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -260,7 +260,7 @@ def test_killed_we_leave_the_last_whole_report_and_no_sampler(tmp_path: Path) ->
 def test_a_command_that_is_held_never_runs_where_we_are_killed(tmp_path: Path) -> None:
     hold = (
         'import os, sys, time\n'
-        'from gpu_tracker.cli.launch import HeldCommand\n'
+        'from gpu_tracker.running.held_command import HeldCommand\n'
         f"held = HeldCommand(['touch', {str(tmp_path / 'ran')!r}])\n"
         'print(held.process_id, flush=True)\n'
         'time.sleep(1000)\n'

@@ -27,8 +27,10 @@ def broken(fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run gpu-tracker after the statements ``fault``, in which ``fail(error)`` makes a function that raises it."""
     program = (
         'import sys\n'
-        'from gpu_tracker import command_tracker, errors, report\n'
-        'from gpu_tracker.cli import main, supervise\n'
+        'from gpu_tracker import errors, report\n'
+        'from gpu_tracker.running import command_tracker\n'
+        'from gpu_tracker.cli import main\n'
+        'from gpu_tracker.running import supervise\n'
         'def fail(error):\n'
         '    def function(*_, **__):\n'
         '        raise error\n'

@@ -238,7 +238,7 @@ def test_a_command_that_may_not_be_signaled_is_no_error_of_ours() -> None:
     # Stands for sudo, whose process belongs to another user.
     probe = (
         'import os, signal\n'
-        'from gpu_tracker.cli import supervise\n'
+        'from gpu_tracker.running import supervise\n'
         'class Refused:\n'
         '    def __call__(self, *_):\n'
         '        raise PermissionError\n'

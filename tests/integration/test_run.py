@@ -16,7 +16,7 @@ import pytest
 
 import gpu_tracker as gput
 from gpu_tracker import tracked_command
-from gpu_tracker.command_launcher import CommandLauncher
+from gpu_tracker.running.launched_command import CommandLauncher
 from support.cli_program import Terminal, number_in, state_of, text_of
 from support.deadlines import UNTIL, until
 from support.tracked_program import BURN, PACKAGE_PARENT, Samplers, answer, environment, start
@@ -462,7 +462,7 @@ raise SystemExit(3)
 
 
 def test_it_takes_the_parameters_of_the_tracker() -> None:
-    source = inspect.getsource(sys.modules['gpu_tracker.parameters'])
+    source = inspect.getsource(sys.modules['gpu_tracker.running.options'])
     options = source.partition('class TrackerOptions')[2].partition('\n\n\n')[0]
     names = [line.split(':')[0].strip() for line in options.splitlines()[3:] if ': ' in line]
     parameters = inspect.signature(gput.Tracker).parameters

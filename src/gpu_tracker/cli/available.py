@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import command_words, options, output
+from gpu_tracker.cli import options, output
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
 from gpu_tracker.gpus import OF_DRM
 from gpu_tracker.gpus import visible_devices as visible
@@ -16,6 +16,7 @@ from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.pick import Picker, Terms, Waiting, purpose
 from gpu_tracker.gpus.request import check_seconds, make_request
 from gpu_tracker.gpus.vendor_variables import settings_for
+from gpu_tracker.running.held_command import start_fault
 
 if TYPE_CHECKING:
     from gpu_tracker.gpus.pick import Picked
@@ -108,7 +109,7 @@ def _available(values: options.Values, words: list[str] | None) -> int:
     terms = _terms(values, words)
     waiting = _waiting(values)
     if words is not None:
-        fault = command_words.start_fault(words[0], os.get_exec_path())
+        fault = start_fault(words[0], os.get_exec_path())
         if fault is not None:
             return output.not_started(words[0], fault)
     inventory = Inventory(report=output.complain)
@@ -208,7 +209,7 @@ def _become(words: list[str], request: Request, picked: Picked) -> int:
         import subprocess  # noqa: PLC0415 - where a process cannot become another
 
         return subprocess.run(words, env=environment, check=False).returncode
-    from gpu_tracker.cli.launch import execute, restore_signals  # noqa: PLC0415 - POSIX only
+    from gpu_tracker.running.held_command import execute, restore_signals  # noqa: PLC0415 - POSIX only
 
     restore_signals()
     try:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
     from gpu_tracker.control_groups.own_group import OwnGroup
     from gpu_tracker.limits import RunLimits
-    from gpu_tracker.processes.ending import SamplersGrace
+    from gpu_tracker.running.ending import SamplersGrace
 
 _WARNING = '--cgroup: the command gets no control group of its own'
 
@@ -53,7 +53,7 @@ class CommandGroup:
     def _obtain(self, pid: int) -> None:
         # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for it.
         from gpu_tracker.control_groups.obtaining import NoGroupError, obtain  # noqa: PLC0415
-        from gpu_tracker.processes.ending import SamplersGrace  # noqa: PLC0415 - as above
+        from gpu_tracker.running.ending import SamplersGrace  # noqa: PLC0415 - as above
 
         try:
             self.group = obtain(pid)

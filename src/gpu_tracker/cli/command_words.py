@@ -6,21 +6,17 @@ So everything that means the same without a shell goes without one, and nothing 
 
 from __future__ import annotations
 
-import errno
 import os
 import shlex
 import sys
 
 from gpu_tracker.cli import COMMANDS
-
-SHELL = '/bin/sh'
+from gpu_tracker.running.held_command import SHELL, find_program
 
 _BLANKS = ' \t'
 _PLAIN = frozenset('%+,-./:=@_') if sys.platform != 'win32' else frozenset('+-./:@_\\')
 """With letters and digits, all that no shell ever treats in a special way."""
 _SPECIAL_IN_DOUBLE_QUOTES = frozenset('$`\\') if sys.platform != 'win32' else frozenset('%!^&|<>')
-_SUFFIXES = ('', '.exe', '.com')
-"""Of what Windows starts without a shell."""
 _COMMANDS_ELSEWHERE = {'help': '--help', 'version': '--version'}
 """Commands of other programs, and what they are called here."""
 _SCRIPTS = {'.py': ('a Python program', ('python', 'python3')), '.sh': ('a shell script', ('sh',))}
@@ -73,33 +69,6 @@ def plain_words(command: str) -> list[str] | None:
     if word is not None:
         words.append(word)
     return words
-
-
-def find_program(name: str, search_path: list[str]) -> str | None:
-    """Return the path of the executable file that a shell would start for ``name``, or None."""
-    if not name:
-        return None
-    suffixes = _SUFFIXES if sys.platform == 'win32' else ('',)
-    for folder in _folders(name, search_path):
-        for suffix in suffixes:
-            path = os.path.join(folder, name + suffix)
-            if os.path.isfile(path) and os.access(path, os.X_OK):
-                return path
-    return None
-
-
-def _folders(name: str, search_path: list[str]) -> list[str]:
-    """Return the folders in which a shell would look for ``name``."""
-    return [''] if os.path.basename(name) != name else search_path
-
-
-def start_fault(name: str, search_path: list[str]) -> OSError | None:
-    """Return why ``name`` cannot be started, as far as a look at the files tells."""
-    if find_program(name, search_path) is not None:
-        return None
-    there = any(os.path.exists(os.path.join(folder, name)) for folder in _folders(name, search_path))
-    number = errno.EACCES if there else errno.ENOENT
-    return OSError(number, os.strerror(number))
 
 
 _START_OF_SCRIPTS = b'#!'

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import command_group, command_words, output, tracking
 from gpu_tracker.cli.command_regions import CommandRegions
-from gpu_tracker.cli.portable_enforcing import PortableEnforcement
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.limits import RunLimits
+from gpu_tracker.running.held_command import start_fault
+from gpu_tracker.running.portable_enforcing import PortableEnforcement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.command_tracker import CommandTracker, ReportingTracker
+    from gpu_tracker.running.command_tracker import CommandTracker, ReportingTracker
     from gpu_tracker.totals import ProcessUse
 
 _PAUSE = 0.02
@@ -83,10 +84,10 @@ def start(words: list[str]) -> subprocess.Popen[bytes]:
 
 def _track_held(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
     """Track a command that waits until the sampler is ready."""
-    from gpu_tracker.cli.launch import HeldCommand  # noqa: PLC0415 - not for Windows
     from gpu_tracker.cli.track_command import tracker_or_none  # noqa: PLC0415 - as above
+    from gpu_tracker.running.held_command import HeldCommand  # noqa: PLC0415 - not for Windows
 
-    error = command_words.start_fault(request.words[0], os.get_exec_path())
+    error = start_fault(request.words[0], os.get_exec_path())
     if error is not None:
         return output.not_started(request.words[0], error)
     with regions:
@@ -111,7 +112,7 @@ def _track_held(request: Request, regions: CommandRegions, view: LiveView | None
         if view is not None:
             view.begin()
     started = _StartedCommand(command.process_id)
-    enforcement = PortableEnforcement(request.limits or RunLimits(), tracker)
+    enforcement = PortableEnforcement(request.limits or RunLimits(), tracker, output.complain)
     code = enforcement.wait(started)
     if view is not None:
         view.end()
@@ -122,7 +123,7 @@ def _track_held(request: Request, regions: CommandRegions, view: LiveView | None
 
 def _track_started(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
     """Track a command that runs already while the sampler starts."""
-    from gpu_tracker.command_tracker import StartedTracker  # noqa: PLC0415 - when the command runs
+    from gpu_tracker.running.command_tracker import StartedTracker  # noqa: PLC0415 - when the command runs
 
     signals = PassedSignals()
     started_at = time.monotonic()
@@ -150,7 +151,7 @@ def _track_started(request: Request, regions: CommandRegions, view: LiveView | N
     is_tracked = _start(tracker)
     if view is not None and is_tracked:
         view.begin()
-    enforcement = PortableEnforcement(request.limits or RunLimits(), tracker if is_tracked else None)
+    enforcement = PortableEnforcement(request.limits or RunLimits(), tracker if is_tracked else None, output.complain)
     code = enforcement.wait(command)
     if view is not None:
         view.end()

@@ -6,13 +6,14 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import command_words, output
+from gpu_tracker.cli import output
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.cli.probe_request import LIMITS, read_request
 from gpu_tracker.cli.probing import COMPLETE, Probing, attached
 from gpu_tracker.cli.running_process import Waiting, hidden_process, no_process, open_process
 from gpu_tracker.cli.screen import Keys
 from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.running.held_command import start_fault
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.probe_request import ProbeRequest
@@ -84,11 +85,11 @@ def run(arguments: list[str], make_probe: ProbeMaker | None = None) -> int:
 
 def _probe_command(request: ProbeRequest, make_probe: ProbeMaker | None) -> int:
     """Start the command of ``request``, probe it to its end, write the report, and return the exit code."""
-    from gpu_tracker.cli import supervise  # noqa: PLC0415 - not on every system
-    from gpu_tracker.cli.launch import HeldCommand  # noqa: PLC0415 - as above
+    from gpu_tracker.running import supervise  # noqa: PLC0415 - not on every system
+    from gpu_tracker.running.held_command import HeldCommand  # noqa: PLC0415 - as above
 
     # Most failures show before anything is started for nothing; the exec reports the rest.
-    error = command_words.start_fault(request.words[0], os.get_exec_path())
+    error = start_fault(request.words[0], os.get_exec_path())
     if error is not None:
         request.destination.forget()
         return output.not_started(request.words[0], error)
@@ -131,7 +132,7 @@ def _attach(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | Non
 
 def _wait_for_command(process_id: int, probing: Probing) -> int:
     """Wait for the running command, and report."""
-    from gpu_tracker.cli import supervise  # noqa: PLC0415 - as above
+    from gpu_tracker.running import supervise  # noqa: PLC0415 - as above
 
     try:
         supervise.wait_for_end(process_id)

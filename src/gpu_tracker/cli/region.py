@@ -8,10 +8,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import command_words, options, output
+from gpu_tracker.cli import options, output
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.regions import log
+from gpu_tracker.running.held_command import start_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +58,7 @@ def run(arguments: list[str]) -> int:
     if not (words and words[0]):
         raise options.UsageError(f'the command is empty: {_GIVE}')
     attributes = _attributes(values['--attribute'])
-    fault = command_words.start_fault(words[0], os.get_exec_path())
+    fault = start_fault(words[0], os.get_exec_path())
     if fault is not None:
         return output.not_started(words[0], fault)
     if log.find() is None:
@@ -114,7 +115,7 @@ def _become(words: list[str]) -> int:
         import subprocess  # noqa: PLC0415 - where a process cannot become another
 
         return subprocess.run(words, check=False).returncode
-    from gpu_tracker.cli.launch import execute, restore_signals  # noqa: PLC0415 - POSIX only
+    from gpu_tracker.running.held_command import execute, restore_signals  # noqa: PLC0415 - POSIX only
 
     restore_signals()
     try:
@@ -128,9 +129,9 @@ def _run(name: str, attributes: Mapping[str, object], words: list[str]) -> int:
     """Run the command as a region of its own process, and return the exit code. Linux only."""
     if sys.platform == 'win32':
         raise NotImplementedError
-    from gpu_tracker.cli import supervise  # noqa: PLC0415 - POSIX only
-    from gpu_tracker.cli.launch import HeldCommand  # noqa: PLC0415 - as above
     from gpu_tracker.regions.commands import CommandRegion  # noqa: PLC0415 - not where nothing is recorded
+    from gpu_tracker.running import supervise  # noqa: PLC0415 - POSIX only
+    from gpu_tracker.running.held_command import HeldCommand  # noqa: PLC0415 - as above
 
     region = CommandRegion(name, attributes)
     os.environ[log.REGION_VARIABLE] = str(region.id)

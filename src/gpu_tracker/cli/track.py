@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 
-from gpu_tracker.cli import COMMANDS, command_words, options, output
+from gpu_tracker.cli import COMMANDS, options, output
 from gpu_tracker.cli.request import read_request
+from gpu_tracker.running.held_command import start_fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _hint(first: str, request: Request) -> str | None:
     """Return what to say where the first argument was meant to be a command of gpu-tracker; None: it was not."""
     if request.words[:1] != [first] or os.path.exists(first):  # of what is there more is known
         return None
-    if command_words.start_fault(first, os.get_exec_path()) is None:
+    if start_fault(first, os.get_exec_path()) is None:
         return None
     meant = options.did_you_mean(first, COMMANDS)
     return f'no program, and no command of gpu-tracker, is named {first!r}{meant}' if meant else None

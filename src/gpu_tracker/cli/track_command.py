@@ -5,20 +5,28 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import command_words, output, supervise, tracking
+from gpu_tracker.cli import output, tracking
 from gpu_tracker.cli.command_group import CommandGroup
 from gpu_tracker.cli.command_regions import CommandRegions
-from gpu_tracker.cli.launch import HeldCommand, become_subreaper, execute, raise_limit_on_descriptors, restore_signals
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import ParameterError, SamplerError
+from gpu_tracker.running import supervise
+from gpu_tracker.running.held_command import (
+    HeldCommand,
+    become_subreaper,
+    execute,
+    raise_limit_on_descriptors,
+    restore_signals,
+    start_fault,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from gpu_tracker.cli.enforcing import Enforcement
     from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.command_tracker import CommandTracker
+    from gpu_tracker.running.command_tracker import CommandTracker
+    from gpu_tracker.running.enforcing import Enforcement
 
 
 def track(request: Request, view: LiveView | None = None) -> int:
@@ -27,7 +35,7 @@ def track(request: Request, view: LiveView | None = None) -> int:
     :param view: Shows what it uses meanwhile.
     """
     # Most failures show before anything is started for nothing; the exec tells the rest.
-    error = command_words.start_fault(request.words[0], os.get_exec_path())
+    error = start_fault(request.words[0], os.get_exec_path())
     if error is not None:
         return output.not_started(request.words[0], error)
     regions = CommandRegions(request)
@@ -133,7 +141,7 @@ def _start_tracker(
 ) -> CommandTracker:
     """Return a tracker that is ready for the program of the waiting process."""
     # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for the command.
-    from gpu_tracker.command_tracker import CommandTracker  # noqa: PLC0415
+    from gpu_tracker.running.command_tracker import CommandTracker  # noqa: PLC0415
 
     raise_limit_on_descriptors()
     tracking.check_format(request)
@@ -202,6 +210,14 @@ def _enforcement(
     """Return what keeps the limits of the waiting command; None: there are none."""
     if request.limits is None:
         return None
-    from gpu_tracker.cli.enforcing import Enforcement  # noqa: PLC0415 (most runs have none)
+    from gpu_tracker.running.enforcing import Enforcement  # noqa: PLC0415 (most runs have none)
 
-    return Enforcement(process_id, request.limits, tracker, group.group, group.keeps, group.samplers_grace)
+    return Enforcement(
+        process_id,
+        request.limits,
+        tracker,
+        output.complain,
+        group=group.group,
+        kept_otherwise=group.keeps,
+        samplers_grace=group.samplers_grace,
+    )

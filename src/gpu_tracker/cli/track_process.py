@@ -19,7 +19,7 @@ def track(request: Request, process_id: int, view: LiveView | None = None) -> in
 
     :param view: Shows what it uses meanwhile.
     """
-    from gpu_tracker.command_tracker import ReportingTracker  # noqa: PLC0415
+    from gpu_tracker.running.command_tracker import ReportingTracker  # noqa: PLC0415
 
     tracking.check_format(request)
     handle = open_process(process_id)

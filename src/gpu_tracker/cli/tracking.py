@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.command_tracker import CommandTracker, ReportingTracker
     from gpu_tracker.limits import RunLimits
     from gpu_tracker.processes.reaped import OrphansUse
+    from gpu_tracker.running.command_tracker import CommandTracker, ReportingTracker
     from gpu_tracker.totals import ProcessUse
     from gpu_tracker.usage import ResourceUsage
 
@@ -40,7 +40,7 @@ def check_format(request: Request) -> None:
 
 def check(request: Request) -> None:
     """Raise ParameterError where a format or parameter is wrong, as far as that can be known without a sampler."""
-    from gpu_tracker.parameters import Parameters  # noqa: PLC0415 (as above)
+    from gpu_tracker.running.options import Parameters  # noqa: PLC0415 (as above)
 
     check_format(request)
     try:

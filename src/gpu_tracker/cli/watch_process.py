@@ -15,7 +15,7 @@ from gpu_tracker.errors import ParameterError
 from gpu_tracker.processes import process_exists
 
 if TYPE_CHECKING:
-    from gpu_tracker.command_tracker import ReportingTracker
+    from gpu_tracker.running.command_tracker import ReportingTracker
     from gpu_tracker.views.live.model import State
     from gpu_tracker.views.live.state import Source
 
@@ -30,7 +30,7 @@ _LONG_ENOUGH = 1.0
 
 def watch(process_id: int, *, color: bool) -> int:
     """Track the process, show what it uses until it ends or the view does, and return the exit code."""
-    from gpu_tracker.command_tracker import ReportingTracker  # noqa: PLC0415 - help does without
+    from gpu_tracker.running.command_tracker import ReportingTracker  # noqa: PLC0415 - help does without
 
     try:
         handle = open_process(process_id)

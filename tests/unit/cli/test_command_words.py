@@ -11,14 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.cli.command_words import (
-    find_program,
-    meant,
-    plain_words,
-    start_advice,
-    start_fault,
-    words_to_start,
-)
+from gpu_tracker.cli.command_words import meant, plain_words, start_advice, words_to_start
+from gpu_tracker.running.held_command import find_program, start_fault
 
 if TYPE_CHECKING:
     from pathlib import Path

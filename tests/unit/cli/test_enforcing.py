@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from gpu_tracker.cli.enforcing import Enforcement
 from gpu_tracker.limits import TIME, Limit, RunLimits
+from gpu_tracker.running.enforcing import Enforcement
 
 COMMAND = 2**22 + 1
 """A pid that no process has."""
@@ -37,7 +37,7 @@ class Kernel:
         return self.now
 
     def waitid(self, kind: int, pid: int, options: int) -> str | None:
-        self.said += self._output.readouterr().err
+        self.said += self._output.readouterr().out
         return self.said or None
 
     def sigtimedwait(self, watched: set[int], seconds: float) -> Received | None:
@@ -61,14 +61,14 @@ def test_a_time_limit_is_looked_at_when_it_is_reached_and_what_is_left_until_the
     monkeypatch.setattr(time, 'monotonic', kernel.monotonic)
     monkeypatch.setattr(os, 'waitid', kernel.waitid)
     monkeypatch.setattr(signal, 'sigtimedwait', kernel.sigtimedwait)
-    enforcement = Enforcement(COMMAND, RunLimits((Limit(TIME, 5.0, '5s'),), 10.0), None)
+    enforcement = Enforcement(COMMAND, RunLimits((Limit(TIME, 5.0, '5s'),), 10.0), None, print)
     kernel.now = 140.0
     enforcement.begin()
     assert enforcement._next_check() == 145.0
     enforcement.wait_for_end()
     assert kernel.waits == waits
     assert kernel.said == (
-        'gpu-tracker: --time-limit=5s was exceeded: the command and its descendants have run for 5 s. '
+        '--time-limit=5s was exceeded: the command and its descendants have run for 5 s. '
         'All of them get SIGTERM, and SIGKILL after 10 s.\n'
     )
     assert enforcement.reason == 'time_limit'

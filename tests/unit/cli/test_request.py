@@ -9,7 +9,7 @@ from gpu_tracker.cli.options import UsageError
 from gpu_tracker.cli.request import Request, read_request
 from gpu_tracker.cli.track import TEXT
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.parameters import Parameters
+from gpu_tracker.running.options import Parameters
 from gpu_tracker.tracker import Tracker
 
 if TYPE_CHECKING:

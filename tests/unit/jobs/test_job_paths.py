@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.job import FIELDS, check_own_path, expand
-from gpu_tracker.parameters import Parameters
+from gpu_tracker.running.options import Parameters
 from gpu_tracker.usage import JobIdentity
 
 

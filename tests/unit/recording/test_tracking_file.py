@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.parameters import Parameters
 from gpu_tracker.recording.writing.recording_file import RecordingFile
 from gpu_tracker.recording.writing.tracking_file import TrackingFile
+from gpu_tracker.running.options import Parameters
 from support.recorder_runs import COLUMNS, UNITS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from gpu_tracker.errors import GpuError, ParameterError
-from gpu_tracker.parameters import Parameters
+from gpu_tracker.running.options import Parameters
 from gpu_tracker.tracker import Tracker
 
 GOOD = {

@@ -7,8 +7,8 @@ import signal
 import time
 
 from gpu_tracker.processes import descendants
-from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, in_words
 from gpu_tracker.processes.reaped import OrphansUse
+from gpu_tracker.running.ending import STUCK_AFTER, Ending, Pauses, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

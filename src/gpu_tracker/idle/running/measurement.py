@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import resource
     from collections.abc import Sequence
 
-    from gpu_tracker.command_tracker import CommandTracker
     from gpu_tracker.processes.reaped import OrphansUse
+    from gpu_tracker.running.command_tracker import CommandTracker
 
 _LONGEST_STOP = 5.0
 """Seconds to wait for the figures at the end."""
@@ -81,8 +81,8 @@ class Measurement:
 
     def _started(self, pid: int, exec_handle: int, uuids: Sequence[str] | None) -> CommandTracker:
         # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for it.
-        from gpu_tracker.command_tracker import CommandTracker  # noqa: PLC0415
         from gpu_tracker.errors import ParameterError  # noqa: PLC0415
+        from gpu_tracker.running.command_tracker import CommandTracker  # noqa: PLC0415
 
         def tracker(uuids: Sequence[str] | None) -> CommandTracker:
             made = CommandTracker(

@@ -7,11 +7,41 @@ import os
 import signal
 import sys
 
-from gpu_tracker.cli import command_words
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+SHELL = '/bin/sh'
+_SUFFIXES = ('', '.exe', '.com')
+"""Of programs that Windows starts without a shell."""
+
+
+def find_program(name: str, search_path: list[str]) -> str | None:
+    """Return the path of the executable file that a shell would start for ``name``, or None."""
+    if not name:
+        return None
+    suffixes = _SUFFIXES if sys.platform == 'win32' else ('',)
+    for folder in _folders(name, search_path):
+        for suffix in suffixes:
+            path = os.path.join(folder, name + suffix)
+            if os.path.isfile(path) and os.access(path, os.X_OK):
+                return path
+    return None
+
+
+def _folders(name: str, search_path: list[str]) -> list[str]:
+    """Return the folders in which a shell would look for ``name``."""
+    return [''] if os.path.basename(name) != name else search_path
+
+
+def start_fault(name: str, search_path: list[str]) -> OSError | None:
+    """Return why ``name`` cannot be started, as far as a look at the files tells."""
+    if find_program(name, search_path) is not None:
+        return None
+    there = any(os.path.exists(os.path.join(folder, name)) for folder in _folders(name, search_path))
+    number = errno.EACCES if there else errno.ENOENT
+    return OSError(number, os.strerror(number))
 
 
 def restore_signals() -> None:
@@ -32,10 +62,10 @@ def execute(words: list[str], environment: Mapping[str, str] | None = None) -> N
     try:
         os.execvpe(words[0], words, variables)
     except OSError as error:
-        path = command_words.find_program(words[0], os.get_exec_path(variables))
+        path = find_program(words[0], os.get_exec_path(variables))
         if error.errno != errno.ENOEXEC or path is None or not _is_text(path):
             raise
-        os.execve(command_words.SHELL, [command_words.SHELL, path, *words[1:]], variables)
+        os.execve(SHELL, [SHELL, path, *words[1:]], variables)
 
 
 def _is_text(path: str) -> bool:

@@ -6,12 +6,12 @@ import os
 import sys
 import time
 
-from gpu_tracker.parameters import Parameters
 from gpu_tracker.processes import default_reader, stat
 from gpu_tracker.processes.process import Process
 from gpu_tracker.resources import chosen
 from gpu_tracker.resources.settle import CommandUse
-from gpu_tracker.tracked_run import Run
+from gpu_tracker.running.options import Parameters
+from gpu_tracker.running.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

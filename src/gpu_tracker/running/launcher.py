@@ -1,8 +1,8 @@
 """The process that launches the command of ``gpu_tracker.run``, and waits for it as the command line does. Linux only.
 
-It is small, adopts the orphans of the command, and has no other children; none of that is true of the program that
-calls ``run``. That one, see :mod:`gpu_tracker.command_launcher`, writes what it asks for into one pipe, a byte each,
-and reads what has happened from another, a line each.
+It is small, adopts the orphans of the command, and has no other children, unlike the program that calls ``run``. That
+program, see :mod:`gpu_tracker.running.launched_command`, writes requests into one pipe, a byte each, and reads events
+from another, a line each.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import fcntl
 import os
 import signal
 
-from gpu_tracker.cli import command_words, supervise
-from gpu_tracker.cli.launch import HeldCommand, become_subreaper, restore_signals
 from gpu_tracker.processes.reaped import OrphansUse
+from gpu_tracker.running import supervise
+from gpu_tracker.running.held_command import HeldCommand, become_subreaper, restore_signals, start_fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def main(
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     for handle in (asked, answers, *exec_pipe):
         os.set_inheritable(handle, False)  # noqa: FBT003 - the only way to call it
-    fault = command_words.start_fault(words[0], os.get_exec_path(environment))
+    fault = start_fault(words[0], os.get_exec_path(environment))
     if fault is not None:
         _answer(answers, REFUSED, fault.errno or errno.ENOENT)
         return

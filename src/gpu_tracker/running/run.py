@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.jobs.rank_files import RankFiles
-    from gpu_tracker.parameters import Parameters
     from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.resources.settle import KernelFacts
+    from gpu_tracker.running.options import Parameters
     from gpu_tracker.sampling import Sampling
     from gpu_tracker.totals import Configuration, Evidence, RankRequest, RecordingRequest, Totals
     from gpu_tracker.usage import ResourceUsage

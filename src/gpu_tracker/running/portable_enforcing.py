@@ -10,7 +10,6 @@ import subprocess
 import time
 
 from gpu_tracker import limits
-from gpu_tracker.cli import output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
     import psutil
 
-    from gpu_tracker.command_tracker import CommandTracker, ReportingTracker
     from gpu_tracker.limits import Limit, RunLimits
+    from gpu_tracker.running.command_tracker import CommandTracker, ReportingTracker
 
     class Command(Protocol):
         """A command that runs, as :class:`subprocess.Popen`."""
@@ -48,11 +47,15 @@ class PortableEnforcement:
 
     :param run_limits: Its limits.
     :param tracker: Its tracker, whose sampler compares all but the time; None: it is not measured.
+    :param warn: Called with each message about a limit.
     :ivar reason: Which limit has ended the command; None: none has.
     """
 
-    def __init__(self, run_limits: RunLimits, tracker: CommandTracker | ReportingTracker | None) -> None:
+    def __init__(
+        self, run_limits: RunLimits, tracker: CommandTracker | ReportingTracker | None, warn: Callable[[str], object]
+    ) -> None:
         self.reason: str | None = None
+        self._warn = warn
         self._begun = time.monotonic()
         self._limits = run_limits
         self._tracker = tracker
@@ -71,7 +74,7 @@ class PortableEnforcement:
                 break
         limit, amount = found
         self.reason = limit.reason
-        output.complain(limits.in_words(limit, amount, self._limits.kill_after))
+        self._warn(limits.in_words(limit, amount, self._limits.kill_after))
         return self._end(command)
 
     def _longest_wait(self) -> float | None:
@@ -94,7 +97,7 @@ class PortableEnforcement:
         if self._tracker is None or not self._tracker.has_sampler:
             self._watches_samples = False
             why = limits.UNMEASURED if self._tracker is None else limits.SAMPLER_ENDED
-            output.complain(limits.unkept(self._limits.sampled(), why))
+            self._warn(limits.unkept(self._limits.sampled(), why))
         return None
 
     def _end(self, command: Command) -> int:

@@ -1,7 +1,7 @@
 """Launches a command in a small process of its own, which holds it back and waits for it. Linux only.
 
-That process, see :mod:`gpu_tracker.cli.launcher`, is what the command line is to its command: it adopts the orphans of
-the command, and nothing of what the calling program has in memory, or has started, can be taken for the command's.
+That process, see :mod:`gpu_tracker.running.launcher`, adopts the orphans of the command. The memory of the calling
+program, and what that has started, cannot be taken for the command's.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ asked, answers, reader, writer = map(int, sys.argv[1:])
 with open(asked, 'rb', closefd=False) as file:
     path, words, environment = marshal.load(file)
 sys.path += [entry for entry in path if entry not in sys.path]
-from gpu_tracker.cli.launcher import main
+from gpu_tracker.running.launcher import main
 main(asked, answers, (reader, writer), words, environment)
 """
-_GO, _INTERRUPT, _REAP = b'g', b'i', b'r'  # as in gpu_tracker.cli.launcher
+_GO, _INTERRUPT, _REAP = b'g', b'i', b'r'  # as in gpu_tracker.running.launcher
 _HELD, _STARTED, _ENDED, _USED, _REFUSED = 'held', 'started', 'ended', 'used', 'refused'
 
 

@@ -13,20 +13,20 @@ import signal
 import time
 
 from gpu_tracker import limits
-from gpu_tracker.cli import output, supervise
 from gpu_tracker.processes import descendants, proc_fault
-from gpu_tracker.processes.ending import STUCK_AFTER, Ending, Pauses, SamplersGrace, in_words
 from gpu_tracker.processes.reaped import OrphansUse
+from gpu_tracker.running import supervise
+from gpu_tracker.running.ending import STUCK_AFTER, Ending, Pauses, SamplersGrace, in_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from typing import Protocol
 
-    from gpu_tracker.command_tracker import CommandTracker
     from gpu_tracker.limits import Limit, RunLimits
-    from gpu_tracker.processes.ending import KillableGroup
     from gpu_tracker.processes.process import Process
+    from gpu_tracker.running.command_tracker import CommandTracker
+    from gpu_tracker.running.ending import KillableGroup
 
     class LimitedGroup(KillableGroup, Protocol):
         """A control group for which the kernel may keep a limit of memory."""
@@ -51,6 +51,7 @@ class Enforcement:
     :param process_id: The command, a child of this process.
     :param run_limits: Its limits.
     :param tracker: Its tracker, whose sampler compares all but the time; None: it is not measured.
+    :param warn: Called with each message about a limit.
     :param group: The control group that all descendants of the command are in; None: there is none.
     :param kept_otherwise: Reasons of the limits that the sampler does not compare, because the kernel keeps them.
     :param samplers_grace: That of samplers of trackers in the group; None: there is no group.
@@ -62,11 +63,14 @@ class Enforcement:
         process_id: int,
         run_limits: RunLimits,
         tracker: CommandTracker | None,
+        warn: Callable[[str], object],
+        *,
         group: LimitedGroup | None = None,
         kept_otherwise: Collection[str] = (),
         samplers_grace: SamplersGrace | None = None,
     ) -> None:
         self.reason: str | None = None
+        self._warn = warn
         self._begun = time.monotonic()
         self._process_id = process_id
         self._sees_tree = proc_fault() is None
@@ -100,10 +104,10 @@ class Enforcement:
             if has_ended:
                 return self._orphans
             self._wait(self._next_check())
-        output.complain(message)
+        self._warn(message)
         ending: Ending | _CommandAlone = Ending(is_spared=self._is_spared, control_group=self._group)
         if not self._sees_tree:
-            output.complain(f'only the command itself is ended, for its descendants cannot be found: {proc_fault()}')
+            self._warn(f'only the command itself is ended, for its descendants cannot be found: {proc_fault()}')
             ending = _CommandAlone(self._process_id)
         self._end_gently(ending)
         self._end_by_force(ending)
@@ -157,7 +161,7 @@ class Enforcement:
 
     def _stop_watching(self, why: str) -> None:
         self._watches_samples = False
-        output.complain(limits.unkept(self._sampled, why))
+        self._warn(limits.unkept(self._sampled, why))
 
     def _wait(self, until: float | None) -> int | None:
         """Wait for a signal, and pass it on to the command; return it, or None where it is time."""
@@ -192,7 +196,7 @@ class Enforcement:
                 pauses.scanned(found_new=found_new)
                 if now - begun > STUCK_AFTER:
                     if left and not is_reported:
-                        output.complain(f'SIGKILL does not end {in_words(left)}')
+                        self._warn(f'SIGKILL does not end {in_words(left)}')
                     is_reported = True
                     if supervise.has_ended(self._process_id):
                         return
