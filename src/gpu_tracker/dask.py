@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import asdict, replace
-from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu_tracker.errors import MissingPackageError, RecordingError, SamplerError, TrackerStateError
 from gpu_tracker.job import expand, host_name, identify
 from gpu_tracker.jobs.records import read_folder
 from gpu_tracker.regions.blocks import region
+from gpu_tracker.running.options import OPTIONS
 from gpu_tracker.tracker import Tracker
 from gpu_tracker.usage import JobIdentity
 
@@ -65,7 +65,7 @@ class TrackerPlugin(WorkerPlugin):
 
     def __init__(self, *, job_folder: str | os.PathLike[str] | None = None, **options: Any) -> None:  # noqa: ANN401 - those of Tracker
         for name in options:
-            if name in _GIVEN or name not in signature(Tracker).parameters:
+            if name in _GIVEN or name not in {option.name for option in OPTIONS}:
                 raise TypeError(f'TrackerPlugin has no parameter {name!r}')
         self._options = options
         self._folder = None if job_folder is None else os.path.abspath(os.fsdecode(job_folder))

@@ -104,17 +104,17 @@ class Tracker(tracker.Tracker):
     def _known_before(self) -> dict[str, Any]:
         from gpu_tracker import __version__  # noqa: PLC0415 - that module imports others
 
-        parameters = self._run.parameters
+        options = self._run.options
         return about_rank(
             RankFiles('', self._group.name),
             program=f'gpu-tracker {__version__}',
             identity=asdict(self._group.identity),
             asked=asked_of_node(os.environ),
-            pid=parameters.process_id,
+            pid=options.process_id,
             command=sys.orig_argv,
-            interval=parameters.sleep_time,
-            units=(parameters.ram_unit, parameters.gpu_ram_unit, parameters.time_unit, parameters.n_expected_cores),
-            sections=parameters.sections,
+            interval=options.sleep_time,
+            units=options.units(),
+            sections=options.sections,
         )
 
     def _hand_over(self) -> None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.errors import GpuTrackerError, ParameterError, SamplerError
 from gpu_tracker.recording.writing.run_regions import RunRegions
 from gpu_tracker.regions.log import LOGS_VARIABLE
-from gpu_tracker.running.command_tracker import CommandTracker, StartedTracker
+from gpu_tracker.running.options import QUICK_STOP, Options
+from gpu_tracker.running.run import Run, TrackedCommand
 from gpu_tracker.tracker import log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import IO, Any, Unpack
 
-    from gpu_tracker.running.command_tracker import ReportingTracker
     from gpu_tracker.running.options import TrackerOptions
     from gpu_tracker.usage import ResourceUsage
 
@@ -120,10 +120,6 @@ def _regions(options: TrackerOptions) -> RunRegions | None:
         return None  # there is no room for a log: the run is recorded without regions
 
 
-def _warn(text: str) -> None:
-    log('warning', text)
-
-
 def _run_held(
     words: list[str],
     streams: Mapping[str, Any],
@@ -135,33 +131,30 @@ def _run_held(
     from gpu_tracker.running.launched_command import CommandLauncher  # noqa: PLC0415 - Linux only
 
     launcher = CommandLauncher(words, streams, environment)
-    tracker: CommandTracker | None = None
+    run: Run | None = None
     try:
-        tracker = CommandTracker(
-            process_id=launcher.command,
-            exec_handle=launcher.exec_handle,
-            launcher=launcher.pid,
-            command=words,
+        command = TrackedCommand(
+            words,
             folder=None if streams['cwd'] is None else os.path.abspath(streams['cwd']),
             regions=regions,
-            report_file=None,
-            warn=_warn,
-            **options,
+            launcher=launcher.pid,
+            exec_handle=launcher.exec_handle,
         )
-        tracker.start()
-        orphans, raised = launcher.run(tracker.keep_file)
-        problem = _stop(tracker)
+        run = Run(Options(**{**QUICK_STOP, **options, 'process_id': launcher.command}), log, command=command)
+        run.start()
+        orphans, raised = launcher.run(run.keep_file)
+        problem = _stop(run)
         code, used = launcher.reap()
     except BaseException:
         launcher.kill()
-        if tracker is not None:
-            tracker.discard()
+        if run is not None:
+            run.discard()
         raise
     finally:
         launcher.close()
     if problem is None:
-        tracker.settle(used, orphans)
-    return _completed(tracker, code, problem, raised)
+        run.settle_command(used, orphans)
+    return _completed(run, code, problem, raised)
 
 
 def _run_started(
@@ -175,15 +168,9 @@ def _run_started(
     started_at = time.monotonic()
     command = subprocess.Popen(words, env=environment, **streams)
     try:
-        tracker = StartedTracker(
-            process_id=command.pid,
-            started_at=started_at,
-            report_file=None,
-            warn=_warn,
-            configuration={'regions': regions, 'recorded_command': words},
-            **options,
-        )
-        _start_beside(command, tracker)
+        tracked = TrackedCommand(words, regions=regions, started_at=started_at)
+        run = Run(Options(**{**QUICK_STOP, **options, 'process_id': command.pid}), log, command=tracked)
+        _start_beside(command, run)
         raised: BaseException | None = None
         while command.returncode is None:
             try:
@@ -193,41 +180,41 @@ def _run_started(
             except BaseException as error:  # noqa: BLE001 - raised again when the command has ended
                 raised = error
                 command.kill()
-        problem = _stop(tracker)
+        problem = _stop(run)
     except BaseException:
         command.kill()
         command.wait()
         raise
-    return _completed(tracker, command.returncode, problem, raised)
+    return _completed(run, command.returncode, problem, raised)
 
 
-def _start_beside(command: subprocess.Popen[bytes], tracker: StartedTracker) -> None:
-    """Start the tracker of a command that runs.
+def _start_beside(command: subprocess.Popen[bytes], run: Run) -> None:
+    """Start the measuring of a command that runs.
 
     :raises SamplerError: where nothing can be measured.
     """
     try:
-        tracker.start()
+        run.start()
     except ParameterError as error:
         if error.parameter != 'process_id':
             raise
         problem = SamplerError('Nothing was measured: the command has ended before the sampler was ready.')
         problem.add_note(_HAS_RUN.format(command.wait()))
         raise problem from None
-    tracker.keep_file()
+    run.keep_file()
 
 
-def _stop(tracker: CommandTracker | ReportingTracker) -> GpuTrackerError | None:
-    """Stop a tracker, and return why there is no result; None: there is one."""
+def _stop(run: Run) -> GpuTrackerError | None:
+    """Stop a run, and return why there is no result; None: there is one."""
     try:
-        tracker.stop()
+        run.stop()
     except GpuTrackerError as error:
         return error
     return None
 
 
 def _completed(
-    tracker: CommandTracker | ReportingTracker,
+    run: Run,
     code: int,
     problem: GpuTrackerError | None,
     raised: BaseException | None,
@@ -239,14 +226,14 @@ def _completed(
     """
     if problem is not None:
         try:
-            tracker.note_exit(code)
+            run.note_exit(code)
         except OSError:
             pass  # what is raised now is the reason
         problem.add_note(_HAS_RUN.format(code))
         raise raised or problem
-    tracker.finish(code)
-    tracker.write_report()
-    result = CommandResult(code, tracker.resource_usage)
+    run.finish(code)
+    run.write_report()
+    result = CommandResult(code, run.usage())
     if isinstance(raised, KeyboardInterrupt):
         raise CommandInterrupted(result) from raised
     if raised is not None:

@@ -15,7 +15,7 @@ from gpu_tracker.regions.decorating import (
     flags_of,
     made_of,
 )
-from gpu_tracker.running.options import Parameters
+from gpu_tracker.running.options import Options
 from gpu_tracker.tracker import Tracker, log
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def track(  # noqa: F811
     if 'process_id' in options:
         raise TypeError('track measures the process that calls the function: it takes no process_id')
     if function is None:
-        Parameters(**options)
+        Options(**options)
         return lambda function: _tracked(function, report, options)
     return _tracked(function, report, options)
 

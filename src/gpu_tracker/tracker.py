@@ -7,7 +7,7 @@ import os
 import sys
 
 from gpu_tracker.errors import SamplerError, TrackerStateError
-from gpu_tracker.running.options import Parameters
+from gpu_tracker.running.options import Options
 from gpu_tracker.running.run import Run
 
 TYPE_CHECKING = False
@@ -100,30 +100,10 @@ class Tracker:
         job_folder: str | os.PathLike[str] | None = None,
         job: JobIdentity | None = None,
     ) -> None:
-        parameters = Parameters(
-            sleep_time=sleep_time,
-            ram_unit=ram_unit,
-            gpu_ram_unit=gpu_ram_unit,
-            time_unit=time_unit,
-            n_expected_cores=n_expected_cores,
-            gpu_uuids=gpu_uuids,
-            disable_logs=disable_logs,
-            process_id=process_id,
-            resource_usage_file=resource_usage_file,
-            n_join_attempts=n_join_attempts,
-            join_timeout=join_timeout,
-            gpu_brand=gpu_brand,
-            max_overhead_percent=max_overhead_percent,
-            cuda=cuda,
-            sections=sections,
-            tracking_file=tracking_file,
-            overwrite=overwrite,
-            per_process=per_process,
-            job_folder=job_folder,
-            job=job,
-        )
+        given = {name: value for name, value in locals().items() if name != 'self'}
+        options = Options(**given)
         self.state = self.State.NEW
-        self._run = Run(parameters, log)
+        self._run = Run(options, log)
         self._owner = 0
         self._usage: ResourceUsage | None = None
         self._regions: tuple[Region, ...] | None = None

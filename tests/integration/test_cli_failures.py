@@ -28,7 +28,7 @@ def broken(fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     program = (
         'import sys\n'
         'from gpu_tracker import errors, report\n'
-        'from gpu_tracker.running import command_tracker\n'
+        'from gpu_tracker.running.run import Run\n'
         'from gpu_tracker.cli import main\n'
         'from gpu_tracker.running import supervise\n'
         'def fail(error):\n'
@@ -49,7 +49,7 @@ def broken(fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_tracker_that_does_not_start_costs_the_report_and_not_the_run(tmp_path: Path, error: str, text: str) -> None:
-    fault = f'command_tracker.CommandTracker.start = fail({error})'
+    fault = f'Run.start = fail({error})'
     run = broken(fault, '-o', str(tmp_path / 'report'), '--', 'touch', str(tmp_path / 'ran'))
     assert run.stderr == (f'gpu-tracker: the command runs unmeasured: {text}\nProcess completed with status code: 0\n')
     assert run.stdout == ''
@@ -58,9 +58,7 @@ def test_a_tracker_that_does_not_start_costs_the_report_and_not_the_run(tmp_path
 
 
 def test_ctrl_c_while_the_tracker_starts_is_no_traceback_and_nothing_runs(tmp_path: Path) -> None:
-    run = broken(
-        'command_tracker.CommandTracker.start = fail(KeyboardInterrupt())', '--', 'touch', str(tmp_path / 'ran')
-    )
+    run = broken('Run.start = fail(KeyboardInterrupt())', '--', 'touch', str(tmp_path / 'ran'))
     assert run.stderr == ''
     assert run.returncode == -signal.SIGINT
     assert os.listdir(tmp_path) == []
@@ -76,14 +74,14 @@ def test_a_running_command_is_not_abandoned_where_the_waiting_fails() -> None:
 @pytest.mark.parametrize(
     ('fault', 'text', 'code'),
     [
-        ("command_tracker.CommandTracker.stop = fail(errors.SamplerError('it is gone'))", 'it is gone', 125),
+        ("Run.stop = fail(errors.SamplerError('it is gone'))", 'it is gone', 125),
         (
-            "command_tracker.CommandTracker.stop = fail(ValueError('surprise'))",
+            "Run.stop = fail(ValueError('surprise'))",
             'internal error: ValueError: surprise',
             3,
         ),
         (
-            "command_tracker.CommandTracker.settle = fail(ValueError('surprise'))",
+            "Run.settle_command = fail(ValueError('surprise'))",
             'internal error: ValueError: surprise',
             125,
         ),

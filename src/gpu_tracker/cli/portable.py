@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.running.command_tracker import CommandTracker, ReportingTracker
+    from gpu_tracker.running.run import Run
     from gpu_tracker.totals import ProcessUse
 
 _PAUSE = 0.02
@@ -84,7 +84,7 @@ def start(words: list[str]) -> subprocess.Popen[bytes]:
 
 def _track_held(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
     """Track a command that waits until the sampler is ready."""
-    from gpu_tracker.cli.track_command import tracker_or_none  # noqa: PLC0415 - as above
+    from gpu_tracker.cli.track_command import run_or_none  # noqa: PLC0415 - as above
     from gpu_tracker.running.held_command import HeldCommand  # noqa: PLC0415 - not for Windows
 
     error = start_fault(request.words[0], os.get_exec_path())
@@ -93,7 +93,7 @@ def _track_held(request: Request, regions: CommandRegions, view: LiveView | None
     with regions:
         command = HeldCommand(request.words)
     try:
-        tracker = tracker_or_none(command, request, regions.path)
+        run = run_or_none(command, request, regions.path)
         signals = PassedSignals()
     except BaseException:
         command.cancel()
@@ -102,28 +102,30 @@ def _track_held(request: Request, regions: CommandRegions, view: LiveView | None
     error = command.release()
     if error is not None:
         os.waitpid(command.process_id, 0)
-        if tracker is not None:
-            tracker.discard()
+        if run is not None:
+            run.discard()
         request.destination.forget()
         return output.not_started(request.words[0], error)
     signals.to(lambda number: _send(command.process_id, number))
-    if tracker is not None:
-        tracker.keep_file()
+    if run is not None:
+        run.keep_file()
         if view is not None:
             view.begin()
     started = _StartedCommand(command.process_id)
-    enforcement = PortableEnforcement(request.limits or RunLimits(), tracker, output.complain)
+    enforcement = PortableEnforcement(
+        request.limits or RunLimits(), None if run is None else run.session, output.complain
+    )
     code = enforcement.wait(started)
     if view is not None:
         view.end()
     used = started.used
-    measured = tracker is not None and tracking.stop(tracker) and tracking.settle(tracker, used, None)
-    return _report(request, tracker, code, enforcement.reason, measured=measured)
+    measured = run is not None and tracking.stop(run) and tracking.settle(run, used, None)
+    return _report(request, run, code, enforcement.reason, measured=measured)
 
 
 def _track_started(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
     """Track a command that runs already while the sampler starts."""
-    from gpu_tracker.running.command_tracker import StartedTracker  # noqa: PLC0415 - when the command runs
+    from gpu_tracker.running.run import TrackedCommand  # noqa: PLC0415 - when the command runs
 
     signals = PassedSignals()
     started_at = time.monotonic()
@@ -133,37 +135,26 @@ def _track_started(request: Request, regions: CommandRegions, view: LiveView | N
     except OSError as error:
         return output.not_started(request.words[0], error)
     signals.to(command.send_signal)
-    tracker = StartedTracker(
-        process_id=command.pid,
-        started_at=started_at,
-        report_file=request.destination.replaceable,
-        report_form=request.form,
-        appends=request.destination.appends,
-        warn=output.complain,
-        configuration={
-            'regions': regions.path,
-            'recorded_command': request.words,
-            'commit_interval': request.commit_interval,
-            **({} if request.limits is None else {'limits': request.limits.sampled()}),
-        },
-        **request.parameters,
-    )
-    is_tracked = _start(tracker)
+    tracked = TrackedCommand(request.words, regions=regions.path, started_at=started_at)
+    run = tracking.new_run(request, command.pid, tracked)
+    is_tracked = _start(run)
     if view is not None and is_tracked:
         view.begin()
-    enforcement = PortableEnforcement(request.limits or RunLimits(), tracker if is_tracked else None, output.complain)
+    enforcement = PortableEnforcement(
+        request.limits or RunLimits(), run.session if is_tracked else None, output.complain
+    )
     code = enforcement.wait(command)
     if view is not None:
         view.end()
-    measured = is_tracked and tracking.stop(tracker)
-    return _report(request, tracker if is_tracked else None, code, enforcement.reason, measured=measured)
+    measured = is_tracked and tracking.stop(run)
+    return _report(request, run if is_tracked else None, code, enforcement.reason, measured=measured)
 
 
-def _start(tracker: ReportingTracker) -> bool:
-    """Start ``tracker``; print why where that fails, for the command runs already and goes on."""
+def _start(run: Run) -> bool:
+    """Start ``run``; print why where that fails, for the command runs already and goes on."""
     try:
-        tracker.start()
-        tracker.keep_file()
+        run.start()
+        run.keep_file()
     except ParameterError as error:
         if error.parameter == 'process_id':
             output.complain('nothing was measured: the command has ended before the sampler was ready')
@@ -226,7 +217,7 @@ def _send(process_id: int, number: int) -> None:
 
 def _report(
     request: Request,
-    tracker: CommandTracker | ReportingTracker | None,
+    run: Run | None,
     code: int,
     termination_reason: str | None,
     *,
@@ -234,14 +225,14 @@ def _report(
 ) -> int:
     """Report how the command has ended, and what it has used; return the exit code."""
     completed = f'Process completed with status code: {code}'
-    if tracker is None:
+    if run is None:
         tracking.say(request, completed)
         delivered = False
     else:
         tracking.say(request, f'{tracking.COMPLETE} {completed}')
         if measured:
-            tracking.finish(tracker, code, limits=request.limits, termination_reason=termination_reason)
+            tracking.finish(run, code, limits=request.limits, termination_reason=termination_reason)
         else:
-            tracking.note_exit(tracker, code)
-        delivered = measured and tracking.deliver(tracker, request, code)
+            tracking.note_exit(run, code)
+        delivered = measured and tracking.deliver(run, request, code)
     return tracking.exit_code(code, termination_reason, delivered=delivered)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker import __version__, job
 from gpu_tracker.cli import command_words, options, output
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.running.options import OPTIONS
 from gpu_tracker.system import files
 
 if TYPE_CHECKING:
@@ -70,51 +71,9 @@ def process_id(given: str) -> int:
     return value
 
 
-# The option that sets each parameter of Tracker.
-_OPTION_OF = {
-    'sleep_time': '--st',
-    'ram_unit': '--ru',
-    'gpu_ram_unit': '--gru',
-    'time_unit': '--tu',
-    'n_expected_cores': '--nec',
-    'gpu_uuids': '--guuids',
-    'gpu_brand': '--gb',
-    'process_id': '--pid',
-    'max_overhead_percent': '--max-overhead',
-    'sections': '--sections',
-    'tracking_file': '--tf',
-    'overwrite': '--overwrite',
-    'per_process': '--per-process',
-    'job_folder': '--job',
-}
-_INTERVALS_ACCEPTED = 'a positive number of seconds, or a time with its unit such as 100ms'
-_IN_WORDS_OF_OPTIONS = {
-    '--st': ('a positive number of seconds', _INTERVALS_ACCEPTED),
-    '--tf': ('overwrite is', '--overwrite is'),
-}
-"""What the tracker says is accepted, and what stands for it where an option was at fault."""
-_CORES_ACCEPTED = "a whole number of at least 1, or 'allowed'"
+_FLAGS = {option.name: option.flag for option in OPTIONS if option.flag} | {'process_id': '--pid'}
+"""The option that sets each parameter of Tracker."""
 _LIMITING = ('--time-limit', '--cpu-limit', '--memory-limit', '--gpu-memory-limit')
-
-
-class Parameters(TypedDict, total=False):
-    """The parameters of Tracker that options can set."""
-
-    sleep_time: float
-    ram_unit: str
-    gpu_ram_unit: str
-    time_unit: str
-    n_expected_cores: int | Literal['allowed']
-    gpu_uuids: list[str]
-    gpu_brand: str
-    disable_logs: bool
-    max_overhead_percent: float
-    cuda: bool
-    sections: list[str]
-    tracking_file: str
-    overwrite: bool
-    per_process: bool
-    job_folder: str
 
 
 class Request(NamedTuple):
@@ -132,7 +91,7 @@ class Request(NamedTuple):
     destination: output.Destination
     format: str
     verbose: bool
-    parameters: Parameters
+    parameters: Mapping[str, Any]
     values: options.Values
     live: bool = False
     commit_interval: float | None = None
@@ -153,17 +112,14 @@ class Request(NamedTuple):
 
     def error_of_option(self, error: ParameterError) -> ParameterError:
         """Say of the option that set it what ``error`` says of a parameter."""
-        option = _OPTION_OF.get(error.parameter)
-        if option is None:
+        flag = _FLAGS.get(error.parameter)
+        if flag is None:
             return error
         # Shown as it was written, but for a list of UUIDs or names of which the error knows the one that is wrong.
         one_of_many = error.parameter in ('gpu_uuids', 'sections') and isinstance(error.value, str)
-        given = None if one_of_many else _text(self.values, option)
-        found = options.of_option(error, option, given)
-        if option not in _IN_WORDS_OF_OPTIONS:
-            return found
-        accepted = found.accepted.replace(*_IN_WORDS_OF_OPTIONS[option])
-        return ParameterError(option, found.value, accepted, found.advice)
+        given = None if one_of_many else _text(self.values, flag)
+        accepted = error.accepted.replace('unless overwrite', 'unless --overwrite')
+        return ParameterError(flag, error.value if given is None else given, accepted, error.advice)
 
 
 def read_request(text: str, arguments: list[str]) -> Request | str:
@@ -236,28 +192,18 @@ def take_adaptive_units(values: options.Values) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _parameters(values: options.Values) -> Parameters:
+def _parameters(values: options.Values) -> dict[str, Any]:
     """Return the parameters of Tracker that the options set; those not given keep Tracker's own defaults."""
-    parameters: Parameters = {'disable_logs': bool(values['--disable-logs'] or values['--quiet'])}
-    if (interval := _text(values, '--st')) is not None:
-        parameters['sleep_time'] = options.time('--st', interval, _INTERVALS_ACCEPTED)
-    if (cores := _text(values, '--nec')) is not None:
-        parameters['n_expected_cores'] = _cores(cores)
-    if (uuids := _text(values, '--guuids')) is not None:
-        parameters['gpu_uuids'] = _uuids('--guuids', uuids)
-    if (unit := _text(values, '--ru')) is not None:
-        parameters['ram_unit'] = unit
-    if (unit := _text(values, '--gru')) is not None:
-        parameters['gpu_ram_unit'] = unit
-    if (unit := _text(values, '--tu')) is not None:
-        parameters['time_unit'] = unit
-    if (brand := _text(values, '--gb')) is not None:
-        parameters['gpu_brand'] = brand
-    if (percent := _text(values, '--max-overhead')) is not None:
-        parameters['max_overhead_percent'] = options.number(
-            '--max-overhead', float, percent, 'a percentage of one core, above 0 and at most 100'
-        )
-    return {**parameters, **_sections(values), **_recording(values)}
+    found: dict[str, Any] = {}
+    for option in OPTIONS:
+        given = values[option.flag] if option.flag else None
+        if isinstance(given, str):
+            found[option.name] = option.read(option.flag, given)
+        elif given:
+            found[option.name] = True
+    found['disable_logs'] = bool(values['--disable-logs'] or values['--quiet'])
+    _check_recording(values, found)
+    return found
 
 
 def _limits(values: options.Values) -> RunLimits | None:
@@ -278,26 +224,21 @@ def _limits(values: options.Values) -> RunLimits | None:
     return limits.of_options(texts, grace)
 
 
-def _recording(values: options.Values) -> Parameters:
-    """Return the parameters that say what is recorded."""
-    recording: Parameters = {}
-    if (path := _own_path(values, '--tf')) is not None:
-        recording['tracking_file'] = path
+def _check_recording(values: options.Values, parameters: dict[str, Any]) -> None:
+    """Check how the options of a recording go together, and replace what stands in braces in its paths."""
+    path = _own_path(values, '--tf')
+    if path is not None:
+        parameters['tracking_file'] = path
     if (folder := _text(values, '--job')) is not None:
         if path is not None:
             raise options.UsageError('--job and --tf do not go together: with --job the recording is in its folder')
         if '{rank}' in folder or '{pid}' in folder:
             raise ParameterError('--job', folder, 'the same folder for all ranks, without {rank} and {pid}')
-        recording['job_folder'] = job.expand(os.path.expanduser(folder), '--job', _identity(values))
+        parameters['job_folder'] = job.expand(parameters['job_folder'], '--job', _identity(values))
     if values['--overwrite'] and path is None:
         raise options.UsageError('--overwrite needs --tf')
     if values['--per-process'] and path is None and folder is None:
         raise options.UsageError('--per-process needs --tf or --job')
-    if values['--overwrite']:
-        recording['overwrite'] = True
-    if values['--per-process']:
-        recording['per_process'] = True
-    return recording
 
 
 def _own_path(values: options.Values, option: str, *, shared: bool = False) -> str | None:
@@ -322,31 +263,6 @@ def _identity(values: options.Values) -> Mapping[str, Any] | None:
     if pid is None:
         return job.identify(os.environ, os.getpid())
     return job.identity_of(process_id(pid))
-
-
-def _sections(values: options.Values) -> Parameters:
-    """Return the parameters that say what else to report."""
-    sections: Parameters = {}
-    if values['--cuda']:
-        sections['cuda'] = True
-    if (names := _text(values, '--sections')) is not None:
-        sections['sections'] = [name.strip() for name in names.split(',')]
-    return sections
-
-
-def _cores(given: str) -> int | Literal['allowed']:
-    """Return what ``--nec`` was given."""
-    if given == 'allowed':  # not what Parameters calls it: that module is imported after the fork
-        return 'allowed'
-    return options.number('--nec', int, given, _CORES_ACCEPTED)
-
-
-def _uuids(option: str, given: str) -> list[str]:
-    """Return the UUIDs in a list with commas."""
-    uuids = [uuid.strip() for uuid in given.split(',')]
-    if not all(uuids):
-        raise ParameterError(option, given, 'UUIDs of GPUs with commas between them')
-    return uuids
 
 
 def _text(values: options.Values, name: str) -> str | None:

@@ -9,14 +9,16 @@ import sys
 from gpu_tracker.cli import COMMANDS, options, output
 from gpu_tracker.cli.request import read_request
 from gpu_tracker.running.held_command import start_fault
+from gpu_tracker.running.options import OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
+    from gpu_tracker.running.options import Option
 
 # Not the docstring of the module: python -OO would take it away.
-TEXT = """
+_TEXT = """
 Runs a command, or watches a running process, and reports the RAM, GPU RAM, CPU,
 GPU utilization and time that it and everything it starts use.
 
@@ -43,46 +45,11 @@ Options:
   --json                  The same as --format=json.
   --append                Add the line of --format=csv to those in the file of
                           --output: a table of runs.
-  --interval, --st=<time>  The time between two samples: a positive number of
-                          seconds, or with its unit as in 100ms. [default: 1]
-  --ru=<unit>             The unit of RAM: bytes, kilobytes, megabytes, gigabytes
-                          or terabytes, in short B, kB, MB, GB, TB; KiB, MiB, GiB
-                          or TiB; auto, in text, for that which suits each figure.
-                          [default: gigabytes]
-  --gru=<unit>            The unit of GPU RAM: the same units as those of RAM.
-                          [default: gigabytes]
-  --tu=<unit>             The unit of time: seconds, minutes, hours or days, in
-                          short s, min, h or d; auto as above. [default: hours]
-  --nec=<cores>           How many cores the command is expected to use, by which
-                          the hardware percentages are divided: a positive whole
-                          number, or allowed: those that affinity and control
-                          groups leave it. Default: all cores of the machine.
-  --guuids=<uuids>        The GPUs whose utilization counts: UUIDs with commas
-                          between them. Default: all GPUs.
-  --gb=<brand>            Only GPUs of this brand: nvidia, amd, intel or drm (all
-                          but those of NVIDIA's own driver), or several with commas
-                          between them. Default: all GPUs; integrated ones count
-                          once the command has memory there.
-  --max-overhead=<percent>  What measuring may cost, in percent of one core: above
-                          0 and at most 100. Past it, samples are skipped.
-  --cuda                  Also tell what it does with CUDA: launches, memory,
-                          streams. Needs libbpf and the right to load BPF programs;
-                          without them a warning says so.
-  --sections=<names>      What else to report, with commas between: io (what it
-                          reads and writes), energy (of GPUs and CPUs), cuda (as
-                          above).
-  --tracking-file, --tf=<file>  Record the run into a file: a path. See gpu-tracker
-                          show --help for reading it. By its ending .csv it holds
-                          the samples alone.
-  --overwrite             Replace a recording that is there already.
-  --per-process           Record each process by itself too.
+{of_tracker}
   --cgroup                Give the command a control group of its own, where one can
                           be had (Linux), and report what that has used: CPU time,
                           memory with page cache, storage, processes. What the
                           command leaves running is ended with it then.
-  --job=<folder>          Write what this rank of a job uses, with a recording, into
-                          a folder that all ranks share; gpu-tracker merge <folder>
-                          makes one report of them. Nothing is printed then.
   --time-limit=<time>     End the command with all that it has started after this
                           time, such as 90 (seconds), 30m or 1.5h. See Limits below.
   --cpu-limit=<time>      The same after so much CPU time of all of them together.
@@ -95,14 +62,12 @@ Options:
                           does not write: redirect its output, as in > out.txt 2>&1.
   --verbose               Print also how the run was sampled: samples, late and
                           skipped ones, their cost, and why figures may be too low.
-  --disable-logs          Print no warnings; errors and the report are printed
-                          all the same.
   -q --quiet              Print nothing but errors and the report: no warnings, and
                           not how the command has ended.
   -h --help               Print this text.
   -v --version            Print the version.
 
-In the paths of -o, --tf and --job, {job}, {rank}, {node} and {pid} stand for what
+In the paths of -o, --tf and --job, {{job}}, {{rank}}, {{node}} and {{pid}} stand for what
 the launcher says (Slurm, mpirun, torchrun and others) and for the process.
 
 Limits: past one, the command and all that it has started, daemons too, get SIGTERM,
@@ -136,6 +101,27 @@ found, 126 where it could not be started, 125 where gpu-tracker itself failed, a
 the command all the same, with a warning.
 """
 
+
+def _entry(option: Option) -> str:
+    """Return the lines of an option in the help, as docopt reads them."""
+    text = option.help
+    if option.default:
+        default = option.default
+        text += f' [default: {default:g}]' if isinstance(default, float) else f' [default: {default}]'
+    line = f'  {", ".join(option.flags)}' + (f'=<{option.value}>' if option.value else '')
+    line = f'{line:<{_COLUMN - 2}}  '
+    lines = []
+    for word in text.replace('[default: ', '[default:\xa0').split(' '):
+        if len(line) + len(word) > _WIDTH:
+            lines.append(line.rstrip())
+            line = ' ' * _COLUMN
+        line += f'{word} '
+    return '\n'.join([*lines, line.rstrip()]).replace('\xa0', ' ')
+
+
+_COLUMN, _WIDTH = 26, 84
+"""Where the explanations of options begin, and where their lines end."""
+TEXT = _TEXT.format(of_tracker='\n'.join(_entry(option) for option in OPTIONS if option.flags))
 
 _CAN_END_TREES = sys.platform == 'linux'
 """Whether the way to track a command with its signals knows how to end it with all its descendants."""

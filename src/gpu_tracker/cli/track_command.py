@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.running.command_tracker import CommandTracker
     from gpu_tracker.running.enforcing import Enforcement
+    from gpu_tracker.running.run import Run
 
 
 def track(request: Request, view: LiveView | None = None) -> int:
@@ -55,22 +55,22 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         return _become(request, refusal)
     group = CommandGroup(request)
     early = supervise.EarlySignals()
-    tracker = None
+    run = None
     try:
         with early:
             group.obtain(command.process_id)
-            tracker = tracker_or_none(command, request, regions.path, group.keeps)
+            run = run_or_none(command, request, regions.path, group.keeps)
         # From here on signals wait: each is either passed on to the command or came before it was there.
-        enforcement = _enforcement(command.process_id, tracker, request, group)
+        enforcement = _enforcement(command.process_id, run, request, group)
     except BaseException:
-        _abandon(command, tracker, request, group)
+        _abandon(command, run, request, group)
         supervise.let_signals_through()
         raise
     if early.received is not None:
-        _abandon(command, tracker, request, group)
+        _abandon(command, run, request, group)
         regions.remove()
         return early.end_as_received()
-    if tracker is not None or enforcement is not None:
+    if run is not None or enforcement is not None:
         become_subreaper()
     error = command.release()
     if enforcement is not None:
@@ -78,23 +78,23 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
     if error is not None:
         os.waitpid(command.process_id, 0)
         group.discard()
-        if tracker is not None:
-            tracker.discard()
+        if run is not None:
+            run.discard()
         request.destination.forget()
         return output.not_started(request.words[0], error)
-    if tracker is not None:
-        tracker.keep_file()
+    if run is not None:
+        run.keep_file()
         if view is not None:
             view.begin()
-    return _follow(command.process_id, tracker, request, view, group, enforcement)
+    return _follow(command.process_id, run, request, view, group, enforcement)
 
 
-def _abandon(command: HeldCommand, tracker: CommandTracker | None, request: Request, group: CommandGroup) -> None:
+def _abandon(command: HeldCommand, run: Run | None, request: Request, group: CommandGroup) -> None:
     """Leave nothing behind of a run whose command was not started."""
     command.cancel()
     group.discard()
-    if tracker is not None:
-        tracker.discard()
+    if run is not None:
+        run.discard()
     request.destination.forget()
 
 
@@ -118,16 +118,16 @@ def _become(request: Request, reason: OSError) -> int:
     return FAILURE
 
 
-def tracker_or_none(
+def run_or_none(
     command: HeldCommand, request: Request, regions: str | None, kept_otherwise: Collection[str] = ()
-) -> CommandTracker | None:
-    """Return a tracker that is ready for the program of the waiting process; None where none can be had here.
+) -> Run | None:
+    """Return a run that is ready for the program of the waiting process; None if it cannot be measured.
 
     :param regions: The path of the log of its regions; None: there is none.
     :param kept_otherwise: Reasons of the limits that need no sampler.
     """
     try:
-        return _start_tracker(command, request, regions, kept_otherwise)
+        return _start_run(command, request, regions, kept_otherwise)
     except ParameterError:
         raise
     except Exception as error:  # noqa: BLE001 (whatever it is, the command was what the user wanted first)
@@ -136,38 +136,24 @@ def tracker_or_none(
         return None
 
 
-def _start_tracker(
-    command: HeldCommand, request: Request, regions: str | None, kept_otherwise: Collection[str]
-) -> CommandTracker:
-    """Return a tracker that is ready for the program of the waiting process."""
+def _start_run(command: HeldCommand, request: Request, regions: str | None, kept_otherwise: Collection[str]) -> Run:
     # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for the command.
-    from gpu_tracker.running.command_tracker import CommandTracker  # noqa: PLC0415
+    from gpu_tracker.running.run import TrackedCommand  # noqa: PLC0415
 
     raise_limit_on_descriptors()
     tracking.check_format(request)
+    tracked = TrackedCommand(request.words, regions=regions, launcher=os.getpid(), exec_handle=command.exec_handle)
     try:
-        tracker = CommandTracker(
-            process_id=command.process_id,
-            exec_handle=command.exec_handle,
-            command=request.words,
-            regions=regions,
-            commit_interval=request.commit_interval,
-            limits=None if request.limits is None else request.limits.sampled(kept_otherwise),
-            report_file=request.destination.replaceable,
-            report_form=request.form,
-            appends=request.destination.appends,
-            warn=output.complain,
-            **request.parameters,
-        )
-        tracker.start()
+        run = tracking.new_run(request, command.process_id, tracked, kept_otherwise)
+        run.start()
     except ParameterError as error:
         raise request.error_of_option(error) from error
-    return tracker
+    return run
 
 
 def _follow(
     process_id: int,
-    tracker: CommandTracker | None,
+    run: Run | None,
     request: Request,
     view: LiveView | None,
     group: CommandGroup,
@@ -183,30 +169,30 @@ def _follow(
     reason = None if enforcement is None else enforcement.reason
     if view is not None:
         view.end()
-    measured = tracker is not None and tracking.stop(tracker)
+    if run is not None and enforcement is not None:
+        run.are_kills_reported = enforcement.reports_kills
+    measured = run is not None and tracking.stop(run)
     _, status, usage = os.wait4(process_id, 0)
     code = os.waitstatus_to_exitcode(status)
     of_group = group.end()
     completed = f'Process completed with status code: {code}'
-    if tracker is None:
+    if run is None:
         supervise.let_signals_through()
         tracking.say(request, completed)
         delivered = False
     else:
         tracking.say(request, f'{tracking.COMPLETE} {completed}')
-        settled = measured and tracking.settle(tracker, usage, orphans, of_group)
+        settled = measured and tracking.settle(run, usage, orphans, of_group)
         if settled:
-            tracking.finish(tracker, code, limits=request.limits, kept_otherwise=group.keeps, termination_reason=reason)
+            tracking.finish(run, code, limits=request.limits, kept_otherwise=group.keeps, termination_reason=reason)
         else:
-            tracking.note_exit(tracker, code)
+            tracking.note_exit(run, code)
         supervise.let_signals_through()  # only now: schedulers send SIGTERM again and again
-        delivered = settled and tracking.deliver(tracker, request, code)
+        delivered = settled and tracking.deliver(run, request, code)
     return tracking.exit_code(code, reason, delivered=delivered)
 
 
-def _enforcement(
-    process_id: int, tracker: CommandTracker | None, request: Request, group: CommandGroup
-) -> Enforcement | None:
+def _enforcement(process_id: int, run: Run | None, request: Request, group: CommandGroup) -> Enforcement | None:
     """Return what keeps the limits of the waiting command; None: there are none."""
     if request.limits is None:
         return None
@@ -215,7 +201,7 @@ def _enforcement(
     return Enforcement(
         process_id,
         request.limits,
-        tracker,
+        None if run is None else run.session,
         output.complain,
         group=group.group,
         kept_otherwise=group.keeps,

@@ -19,25 +19,16 @@ def track(request: Request, process_id: int, view: LiveView | None = None) -> in
 
     :param view: Shows what it uses meanwhile.
     """
-    from gpu_tracker.running.command_tracker import ReportingTracker  # noqa: PLC0415
-
     tracking.check_format(request)
     handle = open_process(process_id)
     ended = end_of(process_id)
     if ended is not None and not request.parameters.get('disable_logs'):
         output.complain(ended)
     try:
-        tracker = ReportingTracker(
-            process_id=process_id,
-            report_file=request.destination.replaceable,
-            report_form=request.form,
-            appends=request.destination.appends,
-            warn=output.complain,
-            configuration={'commit_interval': request.commit_interval},
-            **request.parameters,
-        )
-        tracker.start()
-        tracker.keep_file()
+        run = tracking.new_run(request, process_id, None)
+        run.start()
+        run.keep_file()
+        run.notify_first()
     except ParameterError as error:
         raise request.error_of_option(error) from error
     waiting = Waiting(process_id, handle)
@@ -47,8 +38,8 @@ def track(request: Request, process_id: int, view: LiveView | None = None) -> in
         view.begin()
         waiting.wait()
         view.end()
-    measured = tracking.stop(tracker)
+    measured = tracking.stop(run)
     if measured:
-        tracking.finish(tracker, None)
+        tracking.finish(run, None)
     tracking.say(request, tracking.COMPLETE)
-    return 0 if measured and tracking.deliver(tracker, request, None) else FAILURE
+    return 0 if measured and tracking.deliver(run, request, None) else FAILURE

@@ -14,11 +14,17 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
     from gpu_tracker.limits import RunLimits
     from gpu_tracker.processes.reaped import OrphansUse
-    from gpu_tracker.running.command_tracker import CommandTracker, ReportingTracker
+    from gpu_tracker.running.run import Run, TrackedCommand
     from gpu_tracker.totals import ProcessUse
     from gpu_tracker.usage import ResourceUsage
 
 COMPLETE = 'Resource tracking complete.'
+
+
+def notify(level: str, text: str) -> None:
+    """Print a message of a run if it is a warning."""
+    if level == 'warning':
+        output.complain(text)
 
 
 def say(request: Request, text: str) -> None:
@@ -40,13 +46,37 @@ def check_format(request: Request) -> None:
 
 def check(request: Request) -> None:
     """Raise ParameterError where a format or parameter is wrong, as far as that can be known without a sampler."""
-    from gpu_tracker.running.options import Parameters  # noqa: PLC0415 (as above)
+    from gpu_tracker.running.options import Options  # noqa: PLC0415 (as above)
 
     check_format(request)
     try:
-        Parameters(**request.parameters)
+        Options(**request.parameters)
     except ParameterError as error:
         raise request.error_of_option(error) from error
+
+
+def new_run(
+    request: Request, process_id: int, command: TrackedCommand | None, kept_otherwise: Collection[str] = ()
+) -> Run:
+    """Return the run that ``request`` asks for.
+
+    :param command: The command that is tracked; None: the process.
+    :param kept_otherwise: Reasons of the limits that the kernel keeps.
+    """
+    # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for the command.
+    from gpu_tracker.running.options import QUICK_STOP, Options  # noqa: PLC0415
+    from gpu_tracker.running.run import Run  # noqa: PLC0415
+
+    destination = request.destination
+    report = None if destination.replaceable is None else (destination.replaceable, request.form, destination.appends)
+    return Run(
+        Options(**{**QUICK_STOP, **request.parameters, 'process_id': process_id}),
+        notify,
+        command=command,
+        report=report,
+        commit_interval=request.commit_interval,
+        limits=None if request.limits is None else request.limits.sampled(kept_otherwise),
+    )
 
 
 def tell_unmeasured(error: Exception) -> None:
@@ -60,10 +90,10 @@ def tell_unmeasured(error: Exception) -> None:
     output.complain(f'the command runs unmeasured: {reason}')
 
 
-def stop(tracker: ReportingTracker | CommandTracker) -> bool:
-    """Stop ``tracker``; return whether there is a result, and print why where there is none."""
+def stop(run: Run) -> bool:
+    """Stop ``run``; return whether there is a result, and print why where there is none."""
     try:
-        tracker.stop()
+        run.stop()
     except GpuTrackerError as error:
         output.complain(str(error))
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
@@ -74,19 +104,19 @@ def stop(tracker: ReportingTracker | CommandTracker) -> bool:
 
 
 def settle(
-    tracker: CommandTracker,
+    run: Run,
     usage: ProcessUse,
     orphans: OrphansUse | None,
     own_group: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Hand ``tracker`` the exact figures of the reaped command and of its control group, if they are wanted.
+    """Hand ``run`` the exact figures of the reaped command and of its control group, if they are wanted.
 
     Return whether there still is a result.
     """
     try:
-        tracker.settle(usage, orphans)
+        run.settle_command(usage, orphans)
         if own_group is not None:
-            tracker.add_own_group(own_group)
+            run.add_own_group(own_group)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False
@@ -94,14 +124,14 @@ def settle(
 
 
 def finish(
-    tracker: ReportingTracker | CommandTracker,
+    run: Run,
     exit_code: int | None,
     *,
     limits: RunLimits | None = None,
     kept_otherwise: Collection[str] = (),
     termination_reason: str | None = None,
 ) -> None:
-    """Complete the result of ``tracker``, and its recording, if there is one.
+    """Complete the result of ``run``, and its recording, if there is one.
 
     :param limits: The limits of the command; None: there are none.
     :param kept_otherwise: Reasons of those that the sampler did not compare, because the kernel kept them.
@@ -109,18 +139,18 @@ def finish(
     """
     try:
         if termination_reason is not None:
-            tracker.note_termination(termination_reason)
+            run.add(termination_reason=termination_reason)
         elif limits is not None:
-            _note_exceeded(tracker, limits, kept_otherwise)
-        tracker.finish(exit_code)
+            _note_exceeded(run, limits, kept_otherwise)
+        run.finish(exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
 
 
-def note_exit(tracker: ReportingTracker | CommandTracker, exit_code: int) -> None:
+def note_exit(run: Run, exit_code: int) -> None:
     """Write into the job's folder, if there is one, how a command has ended of which there is no result."""
     try:
-        tracker.note_exit(exit_code)
+        run.note_exit(exit_code)
     except OSError as error:
         output.complain(f'the record of this rank could not be written: {output.reason(error)}')
 
@@ -141,20 +171,18 @@ def exit_code(code: int, termination_reason: str | None, *, delivered: bool) -> 
     return code if code or delivered else output.FAILURE
 
 
-def _note_exceeded(
-    tracker: ReportingTracker | CommandTracker, limits: RunLimits, kept_otherwise: Collection[str]
-) -> None:
+def _note_exceeded(run: Run, limits: RunLimits, kept_otherwise: Collection[str]) -> None:
     """Have the result say which limits the command had exceeded when it ended by itself, and print that."""
     from gpu_tracker.limits import seen_late_in_words  # noqa: PLC0415 (as above)
 
-    found = tracker.exceeded_at_end(limits.sampled(kept_otherwise))
+    found = run.exceeded_at_end(limits.sampled(kept_otherwise))
     messages = {
         reason: seen_late_in_words(limit, amount)
         for reason, amount in found
         if (limit := limits.of(reason)) is not None
     }
     if messages:
-        tracker.note_exceeded(messages)
+        run.note_exceeded(messages)
     for text in messages.values():
         output.complain(text)
 
@@ -167,23 +195,23 @@ def _warn_of_unknown(usage: ResourceUsage, limits: RunLimits) -> None:
         output.complain(unkept([GPU_MEMORY], 'the GPU memory of the command is unknown'))
 
 
-def deliver(tracker: ReportingTracker | CommandTracker, request: Request, exit_code: int | None) -> bool:
-    """Write the report of ``tracker`` where ``request`` wants it; return whether all went well.
+def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
+    """Write the report of ``run`` where ``request`` wants it; return whether all went well.
 
     :param exit_code: That of the command; None: it is unknown.
     """
     try:
         if request.limits is not None:
-            _warn_of_unknown(tracker.resource_usage, request.limits)
-        if request.is_silent and tracker.is_in_folder:
+            _warn_of_unknown(run.usage(), request.limits)
+        if request.is_silent and run.is_in_folder:
             return True
         from gpu_tracker.report import Form  # noqa: PLC0415 (as above)
 
-        report = Form(*request.form).render(tracker.resource_usage, exit_code)
+        report = Form(*request.form).render(run.usage(), exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False
     if request.verbose:
-        for line in str(tracker.sampling).splitlines():
+        for line in str(run.sampling()).splitlines():
             output.say(line)
     return request.destination.write(report)

@@ -8,14 +8,14 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import output, tracking
+from gpu_tracker.cli import tracking
 from gpu_tracker.cli.running_process import open_process
 from gpu_tracker.cli.watching import EndingSignals, can_draw, on_terminal, print_last
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.processes import process_exists
 
 if TYPE_CHECKING:
-    from gpu_tracker.running.command_tracker import ReportingTracker
+    from gpu_tracker.running.run import Run
     from gpu_tracker.views.live.model import State
     from gpu_tracker.views.live.state import Source
 
@@ -30,7 +30,8 @@ _LONG_ENOUGH = 1.0
 
 def watch(process_id: int, *, color: bool) -> int:
     """Track the process, show what it uses until it ends or the view does, and return the exit code."""
-    from gpu_tracker.running.command_tracker import ReportingTracker  # noqa: PLC0415 - help does without
+    from gpu_tracker.running.options import QUICK_STOP, Options  # noqa: PLC0415 - help does without
+    from gpu_tracker.running.run import Run  # noqa: PLC0415 - as above
 
     try:
         handle = open_process(process_id)
@@ -40,17 +41,13 @@ def watch(process_id: int, *, color: bool) -> int:
     process = _Process(process_id, handle)
     with EndingSignals() as signals, tempfile.TemporaryDirectory(prefix='gpu-tracker-') as folder:
         path = os.path.join(folder, 'recording.db')
-        tracker = ReportingTracker(
-            process_id=process_id,
-            report_file=None,
-            warn=output.complain,
-            configuration={'commit_interval': INTERVAL},
-            sleep_time=INTERVAL,
-            tracking_file=path,
-            per_process=True,
+        options = Options(
+            **QUICK_STOP, process_id=process_id, sleep_time=INTERVAL, tracking_file=path, per_process=True
         )
-        tracker.start()
-        state = _shown(path, tracker, process, signals, color=color)
+        run = Run(options, tracking.notify, commit_interval=INTERVAL)
+        run.start()
+        run.notify_first()
+        state = _shown(path, run, process, signals, color=color)
     code = 0 if state is None else print_last(state, color=color)
     return signals.end() or code
 
@@ -72,9 +69,7 @@ class _Process:
         return not process_exists(self._process_id)
 
 
-def _shown(
-    path: str, tracker: ReportingTracker, process: _Process, signals: EndingSignals, *, color: bool
-) -> State | None:
+def _shown(path: str, run: Run, process: _Process, signals: EndingSignals, *, color: bool) -> State | None:
     """Show the process until it ends or the view does; return what is to stay, None for nothing."""
     from gpu_tracker.recording.reading.tail import Tail  # noqa: PLC0415 - as above
     from gpu_tracker.views.live.state import Source  # noqa: PLC0415 - as above
@@ -87,8 +82,8 @@ def _shown(
         else:
             state = on_terminal(source, signals, color=color, also=process.handle, is_over=process.has_ended)
         has_ended = process.has_ended()
-        if tracking.stop(tracker):
-            tracking.finish(tracker, None)
+        if tracking.stop(run):
+            tracking.finish(run, None)
         if has_ended:
             return source.read()._replace(ending='The process has ended.')
         return state if one_screen or state.ending is not None else None

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from gpu_tracker.limits import Limit, RunLimits
     from gpu_tracker.processes.process import Process
-    from gpu_tracker.running.command_tracker import CommandTracker
     from gpu_tracker.running.ending import KillableGroup
+    from gpu_tracker.sampler.session import Session
 
     class LimitedGroup(KillableGroup, Protocol):
         """A control group for which the kernel may keep a limit of memory."""
@@ -50,11 +50,12 @@ class Enforcement:
 
     :param process_id: The command, a child of this process.
     :param run_limits: Its limits.
-    :param tracker: Its tracker, whose sampler compares all but the time; None: it is not measured.
+    :param session: Its sampler, which compares all but the time; None: it is not measured.
     :param warn: Called with each message about a limit.
     :param group: The control group that all descendants of the command are in; None: there is none.
     :param kept_otherwise: Reasons of the limits that the sampler does not compare, because the kernel keeps them.
     :param samplers_grace: That of samplers of trackers in the group; None: there is no group.
+    :ivar reports_kills: It has reported what the kernel ended for lack of memory.
     :ivar reason: Which limit has ended the command; None: none has.
     """
 
@@ -62,7 +63,7 @@ class Enforcement:
         self,
         process_id: int,
         run_limits: RunLimits,
-        tracker: CommandTracker | None,
+        session: Session | None,
         warn: Callable[[str], object],
         *,
         group: LimitedGroup | None = None,
@@ -70,13 +71,14 @@ class Enforcement:
         samplers_grace: SamplersGrace | None = None,
     ) -> None:
         self.reason: str | None = None
+        self.reports_kills = False
         self._warn = warn
         self._begun = time.monotonic()
         self._process_id = process_id
         self._sees_tree = proc_fault() is None
         self._strangers = {(found.pid, found.start) for found in self._children() if found.pid != process_id}
         self._limits = run_limits
-        self._tracker = tracker
+        self._session = session
         self._group = group
         self._time = run_limits.of(limits.TIME)
         self._orphans = OrphansUse()
@@ -117,10 +119,10 @@ class Enforcement:
         """Have the sampler's messages announced by a signal."""
         signal.signal(signal.SIGIO, lambda *_: None)  # by default it would end this process when it is let through
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
-        if self._tracker is None:
+        if self._session is None:
             self._stop_watching(limits.UNMEASURED)
         else:
-            self._tracker.notify_by_signal()
+            self._session.notify_by_signal()
 
     def _next_check(self) -> float | None:
         """Return when the time or a counter is to be looked up; None: signals announce all there is."""
@@ -136,8 +138,7 @@ class Enforcement:
         if limit is None or not kills:
             return ''
         self.reason = limit.reason
-        if self._tracker is not None:
-            self._tracker.leave_out_kills()
+        self.reports_kills = True
         return limits.killed_in_words(limit, kills, self._limits.kill_after)
 
     def _exceeded(self) -> str:
@@ -145,13 +146,13 @@ class Enforcement:
         passed = time.monotonic() - self._begun
         if self._time is not None and passed >= self._time.value:
             return self._message(self._time, passed)
-        if not self._watches_samples or self._tracker is None:
+        if not self._watches_samples or self._session is None:
             return ''
-        found = self._tracker.exceeded()
+        found = self._session.exceeded()
         limit = None if found is None else self._limits.of(found[0])
         if found is not None and limit is not None:
             return self._message(limit, found[1])
-        if not self._tracker.has_sampler:
+        if self._session.has_ended:
             self._stop_watching(limits.SAMPLER_ENDED)
         return ''
 
@@ -205,7 +206,7 @@ class Enforcement:
 
     def _reap(self) -> bool:
         """Reap those that have ended, except for the command; return whether the command or any other is left."""
-        apart = (self._process_id, None if self._tracker is None else self._tracker.sampler_pid)
+        apart = (self._process_id, None if self._session is None else self._session.pid)
         while True:
             own = descendants.all_children() if self._sees_tree else []
             children = [pid for pid in own if pid not in apart and not self._is_stranger(pid)]
@@ -229,7 +230,7 @@ class Enforcement:
 
     def _is_spared_sampler(self, pid: int) -> bool:
         """Return whether a process is the sampler of this run, or one of trackers in the tree that still has time."""
-        if self._tracker is not None and pid == self._tracker.sampler_pid:
+        if self._session is not None and pid == self._session.pid:
             return True
         return self._samplers_grace.spares(pid)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import psutil
 
     from gpu_tracker.limits import Limit, RunLimits
-    from gpu_tracker.running.command_tracker import CommandTracker, ReportingTracker
+    from gpu_tracker.sampler.session import Session
 
     class Command(Protocol):
         """A command that runs, as :class:`subprocess.Popen`."""
@@ -46,19 +46,17 @@ class PortableEnforcement:
     """The limits of a command that has just been started.
 
     :param run_limits: Its limits.
-    :param tracker: Its tracker, whose sampler compares all but the time; None: it is not measured.
+    :param session: Its sampler, which compares all but the time; None: it is not measured.
     :param warn: Called with each message about a limit.
     :ivar reason: Which limit has ended the command; None: none has.
     """
 
-    def __init__(
-        self, run_limits: RunLimits, tracker: CommandTracker | ReportingTracker | None, warn: Callable[[str], object]
-    ) -> None:
+    def __init__(self, run_limits: RunLimits, session: Session | None, warn: Callable[[str], object]) -> None:
         self.reason: str | None = None
         self._warn = warn
         self._begun = time.monotonic()
         self._limits = run_limits
-        self._tracker = tracker
+        self._session = session
         self._time = run_limits.of(limits.TIME)
         self._watches_samples = bool(run_limits.sampled())
         self._known: set[psutil.Process] = set()
@@ -90,13 +88,13 @@ class PortableEnforcement:
             return self._time, passed
         if not self._watches_samples:
             return None
-        found = None if self._tracker is None else self._tracker.exceeded()
+        found = None if self._session is None else self._session.exceeded()
         limit = None if found is None else self._limits.of(found[0])
         if found is not None and limit is not None:
             return limit, found[1]
-        if self._tracker is None or not self._tracker.has_sampler:
+        if self._session is None or self._session.has_ended:
             self._watches_samples = False
-            why = limits.UNMEASURED if self._tracker is None else limits.SAMPLER_ENDED
+            why = limits.UNMEASURED if self._session is None else limits.SAMPLER_ENDED
             self._warn(limits.unkept(self._limits.sampled(), why))
         return None
 

@@ -1,4 +1,4 @@
-"""One tracked run: a sampler from its start to the totals that it leaves, and the result that they make."""
+"""One tracked run: a sampler from its start to the evidence that it leaves, and the result that is made of it."""
 
 from __future__ import annotations
 
@@ -6,180 +6,234 @@ import os
 import sys
 import time
 
-from gpu_tracker import job
 from gpu_tracker.errors import ParameterError, SamplerError, see
 from gpu_tracker.processes import default_reader, proc_fault
 from gpu_tracker.recording.schema import STOPPED
-from gpu_tracker.recording.writing.run_regions import RunRegions, load_regions
-from gpu_tracker.recording.writing.tracking_file import TrackingFile
+from gpu_tracker.running.run_files import RunFiles
 from gpu_tracker.sampler.session import Session
 from gpu_tracker.sampler.spawn import OwnChildren
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from gpu_tracker.jobs.rank_files import RankFiles
+    from gpu_tracker.processes.reaped import OrphansUse
     from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.resources.settle import KernelFacts
-    from gpu_tracker.running.options import Parameters
+    from gpu_tracker.running.options import Options
     from gpu_tracker.sampling import Sampling
-    from gpu_tracker.totals import Configuration, Evidence, RankRequest, RecordingRequest, Totals
+    from gpu_tracker.totals import Configuration, Evidence, ProcessUse, Totals
     from gpu_tracker.usage import ResourceUsage
 
 _LONGEST_DISCARD = 2.0
 """Seconds to wait for a sampler that removes what it has recorded."""
-_OF_RECORDING = ('recorded_command', 'commit_interval')
-"""What the sampler is told of the recording alone."""
 _READERS = ('proc', 'psutil')
+_RU_MAXRSS_UNIT = 1 if sys.platform == 'darwin' else 1024
+"""Bytes in one unit of ru_maxrss, see getrusage(2) of the system."""
 _UNWRITTEN = 'The record of this rank could not be written to {}: {}.'
 _NO_RESULT = 'The sampler has left no result.'
+
+
+class TrackedCommand:
+    """The command that a run measures.
+
+    :ivar words: The command and its arguments.
+    :ivar folder: Where it starts; None: in the folder of this process.
+    :ivar regions: The path of the log that it writes regions to.
+    :ivar launcher: The process that has forked it, holds it before its exec, and adopts its orphans; None: it runs.
+    :ivar exec_handle: The reading end of a pipe that the exec of a held command closes. Its memory counts from then on.
+    :ivar started_at: When a command was started that is not held, in monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        folder: str | None = None,
+        regions: str | None = None,
+        launcher: int | None = None,
+        exec_handle: int | None = None,
+        started_at: float | None = None,
+    ) -> None:
+        self.words = tuple(words)
+        self.folder = folder
+        self.regions = regions
+        self.launcher = launcher
+        self.exec_handle = exec_handle
+        self.started_at = started_at
 
 
 class Run:
     """What a process and everything it starts use of the machine, sampled from :meth:`start` to :meth:`stop`.
 
-    :param parameters: What to track, and how.
-    :param notify: Called with the level and the text of each message, ``warning`` or ``info``, once.
-    :param configuration: What the sampler is told beside the parameters, see :func:`gpu_tracker.sampler.spawn.spawn`.
+    :param options: What to track, and how.
+    :param notify: Called once with the level and the text of each message, ``warning`` or ``info``.
+    :param command: The command that is tracked; None: the process of the options.
+    :param report: The report that the sampler keeps on disk: its path, the fields of a
+        :class:`gpu_tracker.report.Form`, and whether it is a line of the table in that file. None: the
+        ``resource_usage_file`` of the options.
+    :param commit_interval: Seconds after which samples are in the recording; None: as usual.
+    :param limits: The limits that the sampler compares with each sample, by their reasons.
     :ivar session: The sampler; None before the start.
     :ivar seconds: How long the run was tracked; known at its end.
-    :ivar totals: What was measured, from :meth:`stop` on; None where nothing is left of it.
+    :ivar totals: What was measured, from :meth:`stop` on; None if there is no result.
     :ivar problem: What went wrong with the sampler, as a text for people; None: nothing.
-    :ivar are_kills_reported: Whether somebody else has reported already what was killed for lack of memory.
-    :ivar is_in_folder: Whether the job's folder, if there is one, has the result.
+    :ivar are_kills_reported: Somebody else has reported what the kernel killed for lack of memory.
+    :ivar is_in_folder: The job's folder, if there is one, has the result.
     """
 
     def __init__(
         self,
-        parameters: Parameters,
-        notify: Callable[[str, str], None],
-        configuration: Mapping[str, Any] | None = None,
+        options: Options,
+        notify: Callable[[str, str], object],
+        *,
+        command: TrackedCommand | None = None,
+        report: tuple[str, Sequence[Any], bool] | None = None,
+        commit_interval: float | None = None,
+        limits: Mapping[str, float] | None = None,
     ) -> None:
-        self.parameters = parameters
+        self.options = options
         self.session: Session | None = None
         self.seconds = 0.0
         self.totals: Totals | None = None
-        self._evidence: Evidence | None = None
-        self._facts: KernelFacts | None = None
-        self._additions: dict[str, Any] = {}
-        """What totals have beside what was measured."""
         self.problem: str | None = None
         self.are_kills_reported = False
         self.is_in_folder = True
         self._notify = notify
         self._notified = 0
+        self._command = command
+        self._report = report
+        if report is None and options.resource_usage_file is not None:
+            self._report = options.resource_usage_file, ('json',), False
+        self._limits = limits
+        self._files = RunFiles(options, command, commit_interval)
+        self._launcher_peak: int | None = None
+        if command is not None and command.launcher is not None and default_reader() == 'proc':
+            self._launcher_peak = _peak_of(command.launcher)
+        self._evidence: Evidence | None = None
+        self._facts: KernelFacts | None = None
+        self._additions: dict[str, Any] = {}
+        """What totals have beside what was measured."""
         self._first_messages: Sequence[tuple[str, str]] = ()
-        self._more = configuration or {}
-        self._file: TrackingFile | None = None
-        self._rank: RankFiles | None = None
-        self._about_rank: dict[str, Any] = {}
-        self._job: Mapping[str, Any] | None = None
-        self._regions: RunRegions | None = None
         self._started_at = 0.0
+        self._main_at_end: tuple[float | None, bool] = None, False
+        """If the sampler has failed: the CPU seconds of the command alone, and whether it has reaped children."""
         self._largest_child: int | None = None
         self._own_faults = 0
         self._switches: tuple[int, int] | None = None
 
-    def start(self, meanwhile: Callable[[], None] | None = None) -> None:
-        """Start the sampler; return when the first sample is complete.
+    @property
+    def _tracks_itself(self) -> bool:
+        return self.options.process_id == os.getpid()
 
-        :param meanwhile: Called while the sampler starts.
-        :raises SamplerError: where nothing can be measured.
-        :raises ParameterError: where the sampler refuses a parameter: there is no such process or GPU.
+    def start(self) -> None:
+        """Start the sampler; return when the first sample is complete. A held command is to be released at once then.
+
+        :raises SamplerError: if nothing can be measured.
+        :raises ParameterError: if the sampler refuses an option: there is no such process or GPU.
         """
         fault = proc_fault() if sys.platform == 'linux' else None
         if fault is not None:
             raise SamplerError(fault)
-        self._make_files()
+        session = self._open_session()
         try:
-            configuration = self._configuration()
-            if self._file is not None and sys.platform != 'linux':
-                self._file.hand_over()  # before the sampler, which cannot inherit the lock, takes one of its own
-            session = Session(configuration)
-        except BaseException:
-            self._discard_files()
-            raise
-        try:
-            if self._file is not None:
-                self._file.hand_over()
-            if meanwhile is not None:
-                meanwhile()
+            if not self._tracks_itself:
+                _import_for_report()
             ready = session.wait_until_ready()
-        except BaseException as error:
+        except SamplerError as error:
             session.end()
-            rank, about = self._rank, self._about_rank
-            self._discard_files()
-            if isinstance(error, SamplerError):
-                self._raise_refusal(error, session.refusal)
-                if rank is not None:  # it will run all the same: no report may say that it has never started
-                    _write_unmeasured(rank, about)
+            refusal = self._refusal(session.refusal, str(error))
+            self._files.discard(is_unmeasured=refusal is None)
+            if refusal is not None:
+                raise refusal from None
+            raise
+        except BaseException:
+            session.end()
+            self._files.discard()
             raise
         self.session = session
-        if self._regions is not None:
-            self._regions.join()
+        self._files.join()
         self._first_messages = ready['messages']
         self._largest_child = self._largest_child_so_far()
         self._own_faults = OwnChildren.faults
         self._switches = self._own_switches()
         self._started_at = time.monotonic()
+        if self._command is not None:
+            self.notify_first()
+            if self._command.launcher is not None:
+                session.announce_launch()
+
+    def _open_session(self) -> Session:
+        """Make the files, and start the sampler with them."""
+        self._files.make()
+        try:
+            configuration = self._configuration()
+            if sys.platform != 'linux':
+                self._files.hand_over()  # before the sampler, which cannot inherit the lock, takes one of its own
+            session = Session(configuration)
+        except BaseException:
+            self._files.discard()
+            raise
+        self._files.hand_over()
+        return session
 
     def notify_first(self) -> None:
-        """Pass on what the sampler has said at its start; what that raises leaves the run as it is."""
+        """Pass on what the sampler has said at its start; an exception of that leaves the run as it is."""
         self._notify_new(self._first_messages)
 
     def stop(self) -> None:
-        """Have the sampler make its last sample, and take the totals.
+        """Have the sampler make its last sample, and settle what it has measured.
 
-        :raises SamplerError: where no result is left.
+        :raises SamplerError: if there is no result.
         """
         now = time.monotonic()
         session = self.session
         if session is None:
             raise SamplerError(_NO_RESULT)
         self.seconds = now - self._started_at
-        largest_child = self._largest_child_so_far()
-        own_faults = OwnChildren.faults - self._own_faults
-        switches, before = self._own_switches(), self._switches
-        if self._regions is not None:
-            self._regions.leave()
+        children, switches = self._children_use(), self._own_switches()
+        self._files.leave()
         is_cut_off = True
         try:
-            self.problem = session.stop(self.seconds, self.parameters.n_join_attempts, self.parameters.join_timeout)
+            self.problem = session.stop(self.seconds, self.options.n_join_attempts, self.options.join_timeout)
             is_cut_off = self.problem is not None
         finally:  # also if the user interrupts it
             self._evidence = session.evidence()
             if not session.is_recording or self._evidence is None:
                 session.end()
-                self._end_regions()
+                self._files.end()
             if self._evidence is not None:
-                from gpu_tracker.resources.settle import ChildrenUse, KernelFacts  # noqa: PLC0415 - imports typing
-
-                children = None
-                if largest_child is not None and self._largest_child is not None:
-                    children = ChildrenUse(max(self._largest_child, OwnChildren.peak), largest_child, own_faults)
-                self.settle(
-                    KernelFacts(
-                        tracked_seconds=self.seconds,
-                        children=children,
-                        own_switches=None if switches is None or before is None else _since(before, switches),
-                        is_cut_off=is_cut_off,
-                    )
-                )
-        if self._evidence is None:
-            raise SamplerError(_NO_RESULT)
+                self._settle_own(now, children, switches, is_cut_off=is_cut_off)
+        if self.problem is not None and self._command is not None and self._command.launcher is not None:
+            self._main_at_end = _read_ended(self.options.process_id)
         totals = self.require_totals()
         self._notify_new([*totals['messages'], ('warning', self.problem)] if self.problem else totals['messages'])
         if 'control_group' in totals and totals['control_group']['oom_kills']:
             self._note_kills(totals['control_group']['oom_kills'])
 
-    @property
-    def facts(self) -> KernelFacts:
-        """What the totals were settled with."""
-        if self._facts is None:
-            raise SamplerError(_NO_RESULT)
-        return self._facts
+    def _settle_own(
+        self, now: float, children: tuple[int, int] | None, switches: tuple[int, int] | None, *, is_cut_off: bool
+    ) -> None:
+        """Settle the evidence with what this process knows at the end."""
+        from gpu_tracker.resources.settle import ChildrenUse, KernelFacts  # noqa: PLC0415 - imports typing
+
+        counts_over = None
+        if self._command is not None and self._command.started_at is not None:
+            counts_over = self.seconds = now - self._command.started_at
+        before = self._switches
+        self.settle(
+            KernelFacts(
+                tracked_seconds=self.seconds,
+                counts_over=counts_over,
+                counts_before=counts_over is not None,
+                children=None
+                if children is None or self._largest_child is None
+                else ChildrenUse(max(self._largest_child, OwnChildren.peak), *children),
+                own_switches=None if switches is None or before is None else _since(before, switches),
+                is_cut_off=is_cut_off,
+            )
+        )
 
     def settle(self, facts: KernelFacts) -> None:
         """Make the totals of what was read, and of what the kernel has reported."""
@@ -191,50 +245,60 @@ class Run:
         measured: Any = {**settle(self._evidence, facts), **self._additions}
         self.totals = measured
 
+    def settle_command(self, use: ProcessUse, orphans: OrphansUse | None) -> None:
+        """Settle once more, with what the kernel reported when the command was reaped.
+
+        :param use: The use of the command and of the children that it has waited for, see wait4(2).
+        :param orphans: The use of descendants that the launcher has reaped; None if unknown.
+        """
+        from gpu_tracker.resources.settle import CommandUse  # noqa: PLC0415 - imports typing
+
+        if self._facts is None:
+            raise SamplerError(_NO_RESULT)
+        main_seconds, has_reaped = None, False
+        if self.problem is not None:
+            orphans = None  # they may have ended after the sampler
+            main_seconds, has_reaped = self._main_at_end
+        self.settle(
+            self._facts._replace(
+                counts_over=self.seconds,
+                command=CommandUse(
+                    cpu_seconds=use.ru_utime + use.ru_stime,
+                    peak=max(use.ru_maxrss, 0 if orphans is None else orphans.max_rss) * _RU_MAXRSS_UNIT,
+                    launcher_peak=self._launcher_peak,
+                    switches=(use.ru_nvcsw, use.ru_nivcsw),
+                    orphans=orphans,
+                    main_seconds=main_seconds,
+                    has_reaped=has_reaped,
+                ),
+            )
+        )
+        if self.require_totals()['ram']['main'][0] is None and self.problem is None:
+            from gpu_tracker.units import from_bytes  # noqa: PLC0415 - hardly ever needed
+
+            unit = self.options.ram_unit
+            peak = from_bytes(use.ru_maxrss * _RU_MAXRSS_UNIT, unit)
+            self._warn(
+                f'The command has ended before its memory could be read: its peak RAM was at most {peak:.3g} {unit}.'
+            )
+
     def add(self, **more: Any) -> None:  # noqa: ANN401 - see Totals
         """Add to the totals what was not measured, or replace it."""
         self._additions |= more
-        self.settle(self.facts)
+        found: Any = {**self.require_totals(), **more}
+        self.totals = found
 
-    def finish(self, exit_code: int | None = None) -> None:
-        """Have the totals, which are settled now, put into the recording, and complete that.
+    def add_own_group(self, figures: Mapping[str, Any]) -> None:
+        """Add the figures of the command's control group.
 
-        :param exit_code: That of the command, where there was one.
+        :param figures: See :meth:`gpu_tracker.control_groups.own_group.OwnGroup.end`.
         """
-        session = self.session
-        if session is None or self.totals is None:
-            return
-        if session.is_recording:
-            try:
-                problem = session.finish(self.totals, exit_code, self.parameters.join_timeout)
-            finally:
-                session.end()
-                self._end_regions()
-            if problem is not None and not self.parameters.disable_logs:
-                self._notify('warning', problem)
-        if self._rank is not None:
-            try:
-                self._rank.write(self._about_rank, self.totals, STOPPED, exit_code)
-            except OSError as error:
-                self._notify('warning', _UNWRITTEN.format(self._rank.report, error.strerror))
-                self.is_in_folder = False
-
-    def write_report(self) -> None:
-        """Write the result, which was settled since the sampler has ended, into the file that holds the one so far."""
-        path = self.parameters.resource_usage_file
-        if path is None:
-            return
-        from gpu_tracker.report import as_json  # noqa: PLC0415 - at the end
-        from gpu_tracker.system import files  # noqa: PLC0415 - as above
-
-        try:
-            files.write_whole(path, f'{as_json(self.usage())}\n')
-        except OSError as error:
-            self._notify('warning', f'The report could not be written to {path}: {error.strerror}.')
-
-    def note_termination(self, reason: str) -> None:
-        """Take note, after :meth:`stop`, that a limit has ended the run, see :mod:`gpu_tracker.limits`."""
-        self.add(termination_reason=reason)
+        totals = self.require_totals()
+        kills = figures.get('oom_kills')
+        sampled = totals['control_group']['oom_kills'] if 'control_group' in totals else None
+        if kills is not None and sampled is not None:  # groups below may be gone that a sample has still seen
+            figures = {**figures, 'oom_kills': max(kills, sampled)}
+        self.add(own_group=figures)
 
     def exceeded_at_end(self, limits: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the limits that the settled totals exceed, each with what was used.
@@ -246,138 +310,79 @@ class Run:
         return list(exceeded(limits, used_in(self.require_totals())))
 
     def note_exceeded(self, messages: Mapping[str, str]) -> None:
-        """Take note, after :meth:`stop`, of limits that were exceeded and have not ended the run.
+        """Add to the result, after :meth:`stop`, limits that were exceeded and have not ended the run.
 
-        :param messages: What is said of each, by its reason.
+        :param messages: The message of each, by its reason.
         """
-        self.add(exceeded_limits=list(messages), messages=self._with_warnings(messages.values()))
+        self.add(exceeded_limits=list(messages), messages=self._with_warnings(*messages.values()))
 
-    def keep_file(self) -> None:
-        """Let go of the file that the recording replaces: the run has begun."""
-        if self._file is not None:
-            self._file.keep()
+    def finish(self, exit_code: int | None = None) -> None:
+        """Complete the recording, if there is one, with the totals, which do not change any more.
+
+        :param exit_code: That of the command, if there was one.
+        """
+        session = self.session
+        if session is None or self.totals is None:
+            return
+        if session.is_recording:
+            try:
+                problem = session.finish(self.totals, exit_code, self.options.join_timeout)
+            finally:
+                session.end()
+                self._files.end()
+            if problem is not None:
+                self._warn(problem)
+        try:
+            self._files.write_rank(self.totals, STOPPED, exit_code)
+        except OSError as error:
+            self._notify('warning', _UNWRITTEN.format(self._files.rank_report, error.strerror))
+            self.is_in_folder = False
 
     def note_exit(self, exit_code: int | None) -> None:
-        """Write into the job's folder how a run has ended of which nothing is known beside.
+        """Write into the job's folder how a run has ended that has no result.
 
-        :raises OSError: where that fails.
+        :raises OSError: if that fails.
         """
-        if self._rank is not None:
-            self._rank.write(self._about_rank, None, STOPPED, exit_code)
+        self._files.write_rank(None, STOPPED, exit_code)
+
+    def write_report(self) -> None:
+        """Write the settled result into the ``resource_usage_file``, if there is one."""
+        path = self.options.resource_usage_file
+        if path is None:
+            return
+        from gpu_tracker.report import as_json  # noqa: PLC0415 - at the end
+        from gpu_tracker.system import files  # noqa: PLC0415 - as above
+
+        try:
+            files.write_whole(path, f'{as_json(self.usage())}\n')
+        except OSError as error:
+            self._notify('warning', f'The report could not be written to {path}: {error.strerror}.')
+
+    def keep_file(self) -> None:
+        """Remove the file that the recording replaces: the run has begun."""
+        self._files.keep()
 
     def discard(self) -> None:
-        """End the sampler without a result."""
+        """End the sampler without a result: the command could not be started."""
         if self.session is not None:
-            if self._file is not None:
+            if self._files.has_tracking_file:
                 self.session.discard(_LONGEST_DISCARD)
             self.session.end()
-        self._discard_files()
+        self._files.discard()
 
     @property
     def recording(self) -> str | None:
-        """The path of the recording; None where none was asked for."""
-        if self._rank is not None:
-            return self._rank.recording
-        return None if self.parameters.records_rows_only else self.parameters.tracking_file
+        """The path of the recording; None if none was asked for."""
+        return self._files.recording
 
     def regions(self) -> tuple[Region, ...]:
         """Return the regions of this process and of what it has started."""
-        if self.recording is not None:
-            return load_regions(self.recording)
-        return () if self._regions is None else self._regions.load()
-
-    def _make_files(self) -> None:
-        """Make the file to record into, and the log of regions where this process is the one that is tracked."""
-        parameters = self.parameters
-        self._job = self._identity()
-        path = parameters.tracking_file
-        if parameters.job_folder is not None:
-            path = self._begin_rank(parameters.job_folder)
-        if path is not None:
-            self._file = TrackingFile(path, overwrite=parameters.overwrite)
-            try:
-                self._file.create()
-            except BaseException:
-                self._discard_files()
-                raise
-        if parameters.process_id == os.getpid():
-            try:
-                self._regions = RunRegions()
-            except OSError:
-                pass  # there is no room for a log: then there are no regions
-
-    def _with_warnings(self, texts: Iterable[str]) -> list[tuple[str, str]]:
-        return [*self.require_totals()['messages'], *[('warning', text) for text in texts]]
-
-    def _note_kills(self, count: int) -> None:
-        """Add to the messages what was killed for lack of memory; not in the sampler, which may be killed like that."""
-        from gpu_tracker.control_groups.oom_kills import sentence  # noqa: PLC0415 - hardly ever needed
-
-        text = sentence(count)
-        self.add(messages=self._with_warnings([text]))
-        if not (self.parameters.disable_logs or self.are_kills_reported):
-            self._notify('warning', text)
-
-    def _identity(self) -> Mapping[str, Any] | None:
-        parameters = self.parameters
-        if parameters.job is not None:
-            return parameters.job
-        pid = parameters.process_id
-        if pid == os.getpid() or 'recorded_command' in self._more:  # of a command that this process has started
-            return job.identify(os.environ, os.getpid())
-        return job.identity_of(pid)
-
-    def _begin_rank(self, folder: str) -> str:
-        """Write the start record into the job's folder, and return the path of the recording.
-
-        :raises ParameterError: where nothing can be written there.
-        """
-        from gpu_tracker import __version__  # noqa: PLC0415 - that module imports this one
-        from gpu_tracker.jobs import rank_files  # noqa: PLC0415 - only in jobs
-
-        parameters = self.parameters
-        own = parameters.process_id == os.getpid()
-        environment = (
-            os.environ if own or 'recorded_command' in self._more else job.environment_of(parameters.process_id)
-        )
-        try:
-            rank = rank_files.new_files(folder, self._job)
-            self._about_rank = rank_files.about_rank(
-                rank,
-                program=f'gpu-tracker {__version__}',
-                identity=self._job,
-                asked=job.asked_of_node(environment or os.environ),
-                pid=parameters.process_id,
-                command=self._more.get('recorded_command') or (tuple(sys.orig_argv) if own else None),
-                interval=parameters.sleep_time,
-                units=self._units(),
-                sections=parameters.sections,
-            )
-            self._rank = rank
-            rank.begin(self._about_rank)
-        except OSError as error:
-            accepted = f'a folder that can be written ({error.strerror})'
-            raise ParameterError('job_folder', folder, accepted, see('cannot-write')) from None
-        return rank.partial
-
-    def _discard_files(self) -> None:
-        if self._rank is not None:
-            self._rank.discard()
-            self._rank = None
-        if self._file is not None:
-            self._file.discard()
-        if self._regions is not None:
-            self._regions.remove()
-
-    def _end_regions(self) -> None:
-        if self._regions is not None:
-            self._regions.remove()
-            self._regions.take()
+        return self._files.regions()
 
     def require_totals(self) -> Totals:
         """Return the totals.
 
-        :raises SamplerError: where there are none.
+        :raises SamplerError: if there are none.
         """
         if self.totals is None:
             raise SamplerError(_NO_RESULT)
@@ -386,121 +391,114 @@ class Run:
     def usage(self) -> ResourceUsage:
         """Return the documented result, in the units asked for.
 
-        :raises SamplerError: where there is none.
+        :raises SamplerError: if there is none.
         """
         from gpu_tracker.report import build  # noqa: PLC0415 - keeps the measured process light until the end
         from gpu_tracker.units import Units  # noqa: PLC0415 - keeps the measured process light until the end
 
-        return build(self.require_totals(), Units(*self._units()))
+        return build(self.require_totals(), Units(*self.options.units()))
 
     def sampling(self) -> Sampling:
         """Return how the run was sampled, and which figures are lower bounds.
 
-        :raises SamplerError: where there is no result.
+        :raises SamplerError: if there is no result.
         """
         from gpu_tracker.sampling import record_of  # noqa: PLC0415 - as above
 
         return record_of(self.require_totals())
 
     def _configuration(self) -> Configuration:
-        parameters = self.parameters
-        file = parameters.resource_usage_file
-        percent = parameters.max_overhead_percent
-        found: Configuration = {
+        options, command = self.options, self._command
+        percent = options.max_overhead_percent
+        is_held = command is not None and command.launcher is not None
+        words: tuple[tuple[str, ...], str] | None = None
+        if command is not None and is_held and options.sections:
+            words = command.words, command.folder or _folder()
+        found: dict[str, Any] = {
             'owner': os.getpid(),
-            'target': parameters.process_id,
-            'launcher': None,
-            'exec_handle': None,
+            'target': options.process_id,
+            'launcher': None if command is None else command.launcher,
+            'exec_handle': None if command is None else command.exec_handle,
             'reader': reader(),
-            'interval': parameters.sleep_time,
-            'brands': parameters.gpu_brand,
-            'uuids': parameters.gpu_uuids,
+            'interval': options.sleep_time,
+            'brands': options.gpu_brand,
+            'uuids': options.gpu_uuids,
             'overhead': None if percent is None else percent / 100,
-            'report': None if file is None else (file, ('json',), False),
-            'settles': False,
-            'units': self._units(),
-            'sections': parameters.sections,
-            'command': None,
-            'recording': self._recording(),
-            'rows_file': parameters.tracking_file if parameters.records_rows_only else None,
-            'recording_handle': None if self._file is None else self._file.handle,
-            'regions': None if self._regions is None else self._regions.path,
-            'job': self._job,
-            'rank': self._rank_request(),
+            'report': self._report,
+            'settles': is_held,
+            'units': options.units(),
+            'sections': options.sections,
+            'command': words,
+            'limits': self._limits or {},
+            **self._files.requests(),
         }
-        known: Any = {name: value for name, value in self._more.items() if name not in _OF_RECORDING}
-        found.update(known)
-        return found
+        configuration: Any = found
+        return configuration  # type: ignore[no-any-return]
 
-    def _rank_request(self) -> RankRequest | None:
-        if self._rank is None:
-            return None
-        return {'folder': self._rank.folder, 'name': self._rank.name, 'about': self._about_rank}
-
-    def _recording(self) -> RecordingRequest | None:
-        parameters = self.parameters
-        path = parameters.tracking_file if self._rank is None else self._rank.partial
-        is_temporary = path is None or parameters.records_rows_only
-        if is_temporary:
-            if self._regions is None:
-                return None
-            path = self._regions.recording_path
-        own = parameters.process_id == os.getpid()
-        from gpu_tracker import __version__  # noqa: PLC0415 - that module imports this one
-
-        return {
-            'path': path or '',
-            'is_temporary': is_temporary,
-            'per_process': parameters.per_process,
-            'commit_interval': self._more.get('commit_interval'),
-            'command': self._more.get('recorded_command') or (tuple(sys.orig_argv) if own else None),
-            'version': __version__,
-        }
+    def _children_use(self) -> tuple[int, int] | None:
+        """Return the peak of the largest child so far, and the page faults of the tracker's own children."""
+        largest = self._largest_child_so_far()
+        return None if largest is None else (largest, OwnChildren.faults - self._own_faults)
 
     def _largest_child_so_far(self) -> int | None:
-        """Return the peak of the largest child that this process has waited for, in bytes; None where not of interest.
+        """Return the peak of the largest child that this process has waited for, in bytes; None if not of interest.
 
         Read when the sampler's short-lived starter has been waited for, to which vfork has lent this process' own peak.
         """
-        if self.parameters.process_id != os.getpid() or sys.platform != 'linux':
+        if not self._tracks_itself or sys.platform != 'linux':
             return None
         import resource  # noqa: PLC0415 - not on every system
 
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 
     def _own_switches(self) -> tuple[int, int] | None:
-        """Return the context switches of this process so far; None where they are not of interest."""
-        if not self.parameters.sections or self.parameters.process_id != os.getpid() or sys.platform == 'win32':
+        """Return the context switches of this process so far; None if they are not of interest."""
+        if not self.options.sections or not self._tracks_itself or sys.platform == 'win32':
             return None
         import resource  # noqa: PLC0415 - not on every system
 
         used = resource.getrusage(resource.RUSAGE_SELF)
         return used.ru_nvcsw, used.ru_nivcsw
 
-    def _units(self) -> tuple[str, str, str, int | None]:
-        parameters = self.parameters
-        return parameters.ram_unit, parameters.gpu_ram_unit, parameters.time_unit, parameters.n_expected_cores
-
-    def _raise_refusal(self, error: SamplerError, refusal: str | None) -> None:
-        """Raise ParameterError where it was a parameter that the sampler has refused."""
-        uuids = list(self.parameters.gpu_uuids or ())
-        if refusal == 'process':
-            accepted = 'the id of a process that exists'
-            raise ParameterError('process_id', self.parameters.process_id, accepted, see('no-such-process')) from None
-        if refusal == 'uuids':
+    def _refusal(self, reason: str | None, text: str) -> ParameterError | None:
+        """Return the error of the option that the sampler has refused; None if it has failed for another reason."""
+        options = self.options
+        uuids = list(options.gpu_uuids or ())
+        if reason == 'process':
+            return ParameterError(
+                'process_id', options.process_id, 'the id of a process that exists', see('no-such-process')
+            )
+        if reason == 'uuids':
             advice = f'"gpu-tracker gpus --json" lists them; without a GPU leave it out. {see("gpu-uuids")}'
-            raise ParameterError('gpu_uuids', uuids, str(error), advice) from None
-        if refusal == 'recording':
-            name = 'tracking_file' if self.parameters.job_folder is None else 'job_folder'
-            raise ParameterError(name, getattr(self.parameters, name), str(error), see('cannot-write')) from None
-        if refusal == 'driver':
-            raise ParameterError('gpu_uuids', uuids, f'left out: the GPU driver {error}') from None
+            return ParameterError('gpu_uuids', uuids, text, advice)
+        if reason == 'recording':
+            name = 'tracking_file' if options.job_folder is None else 'job_folder'
+            return ParameterError(name, getattr(options, name), text, see('cannot-write'))
+        if reason == 'driver':
+            return ParameterError('gpu_uuids', uuids, f'left out: the GPU driver {text}')
+        return None
+
+    def _with_warnings(self, *texts: str) -> list[tuple[str, str]]:
+        return [*self.require_totals()['messages'], *[('warning', text) for text in texts]]
+
+    def _note_kills(self, count: int) -> None:
+        """Add to the messages what was killed for lack of memory; not in the sampler, which may be killed like that."""
+        from gpu_tracker.control_groups.oom_kills import sentence  # noqa: PLC0415 - hardly ever needed
+
+        text = sentence(count)
+        self.add(messages=self._with_warnings(text))
+        if not self.are_kills_reported:
+            self._warn(text)
+
+    def _warn(self, text: str) -> None:
+        if not self.options.disable_logs:
+            self._notify('warning', text)
 
     def _notify_new(self, messages: Sequence[tuple[str, str]]) -> None:
         """Pass on the messages that were not passed on yet."""
         new = messages[self._notified :]
         self._notified = max(self._notified, len(messages))
-        if not self.parameters.disable_logs:
+        if not self.options.disable_logs:
             for level, text in new:
                 self._notify(level, text)
 
@@ -509,17 +507,49 @@ def _since(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
     return now[0] - before[0], now[1] - before[1]
 
 
-def _write_unmeasured(rank: RankFiles, about: Mapping[str, Any]) -> None:
-    from gpu_tracker.jobs.rank_files import UNMEASURED  # noqa: PLC0415 - only in jobs
+def _peak_of(pid: int) -> int | None:
+    from gpu_tracker.resources.ram.pages import MemoryFiles  # noqa: PLC0415 - Linux only
+
+    found = MemoryFiles().mark(pid)
+    return None if found is None else found[0]
+
+
+def _read_ended(pid: int) -> tuple[float | None, bool]:
+    """Return the CPU seconds of an ended command alone, a zombie now, and whether it has reaped children."""
+    from gpu_tracker.processes import stat  # noqa: PLC0415 - hardly ever needed
+    from gpu_tracker.processes.process import Process  # noqa: PLC0415 - as above
 
     try:
-        rank.write(about, None, UNMEASURED)
+        with open(f'/proc/{pid}/stat', 'rb') as file:
+            line = file.read()
     except OSError:
-        pass  # the error that has led here is reported
+        return None, False  # not Linux
+    command = Process(pid)
+    stat.update(command, line)
+    return command.own_cpu, stat.has_reaped(line)
+
+
+def _import_for_report() -> None:
+    """Import what makes the report while the sampler starts: 25 ms that the user would wait for at the end."""
+    import json  # noqa: F401, PLC0415
+
+    from gpu_tracker import report, sampling, usage  # noqa: F401, PLC0415
+    from gpu_tracker.resources import chosen  # noqa: PLC0415
+
+    for entry in chosen(()):
+        entry.load()
+
+
+def _folder() -> str:
+    """Return the folder of this process; empty if it was removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ''
 
 
 def reader() -> str:
-    """Return how the process tree is read: as the environment says, else in the system's own way."""
+    """Return how processes are read: as the environment variable says, else in the system's own way."""
     chosen = os.environ.get('GPU_TRACKER_READER') or default_reader()
     if chosen not in _READERS:
         raise ParameterError('the environment variable GPU_TRACKER_READER', chosen, ' or '.join(_READERS))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.job import FIELDS, check_own_path, expand
-from gpu_tracker.running.options import Parameters
+from gpu_tracker.running.options import Options
 from gpu_tracker.usage import JobIdentity
 
 
@@ -160,17 +160,17 @@ def test_no_two_ranks_of_a_job_are_given_the_same_file(ranks: list[tuple[int | N
 
 def test_the_tracker_replaces_them_by_the_identity_that_it_was_given(tmp_path: Any) -> None:
     mine = JobIdentity(launcher='dask', job='a/b', rank=12, node='n7')
-    parameters = Parameters(
+    parameters = Options(
         job=mine,
         resource_usage_file=tmp_path / 'usage-{job}-{rank}.json',
         tracking_file=tmp_path / 'run-{node}-{pid}.db',
     )
     assert parameters.resource_usage_file == str(tmp_path / 'usage-a_b-12.json')
     assert parameters.tracking_file == str(tmp_path / f'run-n7-{os.getpid()}.db')
-    folder = Parameters(job=mine, job_folder=tmp_path / '{job}' / '{rank}').job_folder
+    folder = Options(job=mine, job_folder=tmp_path / '{job}' / '{rank}').job_folder
     assert folder == str(tmp_path / 'a_b' / '12')
     with pytest.raises(ParameterError) as refused:
-        Parameters(job=JobIdentity(launcher='dask'), job_folder='x/{rank}')
+        Options(job=JobIdentity(launcher='dask'), job_folder='x/{rank}')
     assert str(refused.value) == (
         "job_folder must be a path without {rank}, since dask does not say it: use {pid}, not 'x/{rank}'"
     )
@@ -189,6 +189,6 @@ def test_the_tracker_replaces_them_by_the_identity_that_it_was_given(tmp_path: A
 )
 def test_an_identity_that_is_none_is_refused(given_job: Any, reason: str) -> None:
     with pytest.raises(ParameterError) as refused:
-        Parameters(job=given_job)
+        Options(job=given_job)
     assert str(refused.value).startswith('job must be a gpu_tracker.JobIdentity')
     assert reason in str(refused.value)

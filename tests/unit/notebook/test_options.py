@@ -13,10 +13,9 @@ from gpu_tracker.notebook import options
 from gpu_tracker.notebook.magics import started_in_first_line
 
 DEFAULTS = {'sleep_time': 0.1, 'ram_unit': 'megabytes', 'gpu_ram_unit': 'megabytes', 'time_unit': 'seconds'}
-FLAGS = {'overwrite': False, 'per_process': False}
 ACCEPTED = (
-    '--st=SECONDS, --sections=NAMES, --tf=FILE, --overwrite, --per-process, --report, --name=VARIABLE, --ru=UNIT, '
-    '--gru=UNIT, --tu=UNIT, --nec=CORES, --guuids=UUIDS, --max-overhead=PERCENT'
+    '--st=TIME, --ru=UNIT, --gru=UNIT, --tu=UNIT, --nec=CORES, --guuids=UUIDS, --max-overhead=PERCENT, '
+    '--sections=NAMES, --overwrite, --tf=FILE, --per-process, --report, --name=VARIABLE'
 )
 
 
@@ -32,7 +31,7 @@ def refused(text: str) -> str:
         ('', {}),
         ('--st=0.5', {'sleep_time': 0.5}),
         ('--st 2 --max-overhead=3', {'sleep_time': 2.0, 'max_overhead_percent': 3.0}),
-        ('--st=fast', {'sleep_time': 'fast'}),
+        ('--st=100ms', {'sleep_time': 0.1}),
         ('--nec=4', {'n_expected_cores': 4}),
         ('--sections=io,energy', {'sections': ['io', 'energy']}),
         ('--sections="io, energy"', {'sections': ['io', 'energy']}),
@@ -50,7 +49,7 @@ def refused(text: str) -> str:
 )
 def test_options_become_parameters(text: str, parameters: dict[str, Any]) -> None:
     request = options.read(text, {'folder': '/tmp/x', 'number': 7})
-    assert request == options.Request({**DEFAULTS, **FLAGS, **parameters}, shows_report=False, variable=None)
+    assert request == options.Request({**DEFAULTS, **parameters}, shows_report=False, variable=None)
 
 
 def test_the_report_and_the_variable() -> None:
@@ -62,6 +61,11 @@ def test_an_unknown_option_is_named_with_those_that_are_known() -> None:
     assert refused('--foo=1') == f'%track: unrecognized arguments: --foo=1; accepted are {ACCEPTED}'
     assert refused('--st') == f'%track: argument --st: expected one argument; accepted are {ACCEPTED}'
     assert refused('--tf="a').endswith(f'; accepted are {ACCEPTED}')
+
+
+def test_a_text_that_is_no_number_is_refused() -> None:
+    accepted = 'a positive number of seconds, or a time with its unit such as 100ms'
+    assert refused('--st=fast') == f"--st must be {accepted}, not 'fast'"
 
 
 @pytest.mark.parametrize('name', ['1x', 'a b', 'class', ''])

@@ -10,7 +10,7 @@ import pytest
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.recording.writing.recording_file import RecordingFile
 from gpu_tracker.recording.writing.tracking_file import TrackingFile
-from gpu_tracker.running.options import Parameters
+from gpu_tracker.running.options import Options
 from support.recorder_runs import COLUMNS, UNITS
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def refusal(path: Path | str, *, overwrite: bool = False, **options: object) -> str:
     with pytest.raises(ParameterError) as refused:
-        Parameters(tracking_file=path, overwrite=overwrite, **options)
+        Options(tracking_file=path, overwrite=overwrite, **options)
     return str(refused.value)
 
 
@@ -94,7 +94,7 @@ def test_recordings_of_ours_and_of_gpu_tracker_5_and_empty_files_may_be_overwrit
 def test_a_csv_file_of_gpu_tracker_5_may_be_overwritten(tmp_path: Path) -> None:
     path = tmp_path / 'run.csv'
     path.write_text('ram_unit,gpu_ram_unit,time_unit,ram_system_capacity\n')
-    assert Parameters(tracking_file=path, overwrite=True).records_rows_only
+    assert Options(tracking_file=path, overwrite=True).records_rows_only
 
 
 @pytest.mark.parametrize('make', [another_database, lambda path: path.write_text('a letter')])
@@ -139,12 +139,12 @@ def test_the_file_is_locked_until_it_is_handed_over(tmp_path: Path) -> None:
     file.create()
     assert 'no other run is writing' in refusal(path, overwrite=True)
     file.hand_over()
-    Parameters(tracking_file=path, overwrite=True)
+    Options(tracking_file=path, overwrite=True)
 
 
 def test_a_link_leads_to_the_file(tmp_path: Path) -> None:
     (tmp_path / 'link.db').symlink_to(tmp_path / 'run.db')
-    assert Parameters(tracking_file=tmp_path / 'link.db').tracking_file == str(tmp_path / 'run.db')
+    assert Options(tracking_file=tmp_path / 'link.db').tracking_file == str(tmp_path / 'run.db')
 
 
 def test_it_is_another_file_than_that_of_the_result(tmp_path: Path) -> None:

@@ -11,10 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpu_tracker.processes.reaped import OrphansUse
-    from gpu_tracker.running.command_tracker import CommandTracker
+    from gpu_tracker.running.run import Run
 
-_LONGEST_STOP = 5.0
-"""Seconds to wait for the figures at the end."""
 _INTERVAL = 1.0
 """Seconds between two samples."""
 
@@ -32,7 +30,7 @@ class Measurement:
         """The former becomes readable when the tracker runs, or cannot be started."""
         self.problem: str | None = 'the tracker was not ready in time'
         """Why nothing is measured; None: it is."""
-        self._tracker: CommandTracker | None = None
+        self._run: Run | None = None
         self._knows_gpus = uuids is not None
         self.is_late = False
         """Whether it was given up; a tracker may have been about to start its sampler."""
@@ -55,13 +53,13 @@ class Measurement:
         return {'max_ram_bytes': None, 'max_gpu_ram_bytes': None, 'gpu_utilization_percent': None}
 
     def _figures(self, exact: resource.struct_rusage | None, orphans: OrphansUse) -> dict[str, float | None]:
-        tracker = self._tracker
-        if tracker is None:
+        run = self._run
+        if run is None:
             raise RuntimeError(self.problem)
-        tracker.stop()
+        run.stop()
         if exact is not None:
-            tracker.settle(exact, orphans)
-        usage = tracker.resource_usage
+            run.settle_command(exact, orphans)
+        usage = run.usage()
         has_gpus = bool(usage.gpu_utilization.system_gpu_count)
         percentages = usage.gpu_utilization.gpu_percentages
         return {
@@ -72,41 +70,40 @@ class Measurement:
 
     def _start(self, pid: int, exec_handle: int, uuids: Sequence[str] | None) -> None:
         try:
-            self._tracker = self._started(pid, exec_handle, uuids)
+            self._run = self._started(pid, exec_handle, uuids)
             self.problem = None
         except Exception as error:  # noqa: BLE001 - whatever it is, the program runs all the same, unmeasured
             self.problem = str(error)
         finally:
             os.close(self._ready_writer)
 
-    def _started(self, pid: int, exec_handle: int, uuids: Sequence[str] | None) -> CommandTracker:
+    def _started(self, pid: int, exec_handle: int, uuids: Sequence[str] | None) -> Run:
         # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for it.
         from gpu_tracker.errors import ParameterError  # noqa: PLC0415
-        from gpu_tracker.running.command_tracker import CommandTracker  # noqa: PLC0415
+        from gpu_tracker.running.options import QUICK_STOP, Options  # noqa: PLC0415
+        from gpu_tracker.running.run import Run, TrackedCommand  # noqa: PLC0415
 
-        def tracker(uuids: Sequence[str] | None) -> CommandTracker:
-            made = CommandTracker(
+        def started(uuids: Sequence[str] | None) -> Run:
+            options = Options(
+                **QUICK_STOP,
                 process_id=pid,
-                exec_handle=exec_handle,
-                report_file=None,
-                warn=lambda _: None,
                 disable_logs=True,
                 sleep_time=_INTERVAL,
                 ram_unit='bytes',
                 gpu_ram_unit='bytes',
                 gpu_uuids=uuids,
-                n_join_attempts=1,
-                join_timeout=_LONGEST_STOP,
             )
+            command = TrackedCommand((), launcher=os.getpid(), exec_handle=exec_handle)
+            run = Run(options, lambda *_: None, command=command)
             if self.is_late:
                 raise RuntimeError(self.problem)
-            made.start()
-            return made
+            run.start()
+            return run
 
         try:
-            return tracker(uuids)
+            return started(uuids)
         except ParameterError:
             if uuids is None:
                 raise
             self._knows_gpus = False
-            return tracker(None)  # the driver does not know the GPUs, or does not answer
+            return started(None)  # the driver does not know the GPUs, or does not answer

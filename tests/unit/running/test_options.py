@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from gpu_tracker.errors import GpuError, ParameterError
-from gpu_tracker.running.options import Parameters
+from gpu_tracker.running.options import OPTIONS, Options
 from gpu_tracker.tracker import Tracker
 
 GOOD = {
@@ -32,10 +32,10 @@ NO_PROCESS = 2**22 + 1  # above the largest pid that Linux gives
 
 
 def test_defaults_are_filled_in():
-    parameters = Parameters(**GOOD)
+    parameters = Options(**GOOD)
     assert parameters.process_id == os.getpid()
     assert parameters.gpu_brand is None
-    assert Parameters(gpu_brand='AMD, nvidia').gpu_brand == ('amd', 'nvidia')
+    assert Options(gpu_brand='AMD, nvidia').gpu_brand == ('amd', 'nvidia')
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ def test_defaults_are_filled_in():
 )
 def test_a_wrong_value_is_named_with_its_parameter_and_what_is_accepted(name, value, message):
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole text is compared
-        Parameters(**{**GOOD, name: value})
+        Options(**{**GOOD, name: value})
     assert str(caught.value) == message
 
 
 def test_a_very_short_sleep_time_is_accepted():
-    assert Parameters(**{**GOOD, 'sleep_time': 0.001}).sleep_time == 0.001
+    assert Options(**{**GOOD, 'sleep_time': 0.001}).sleep_time == 0.001
 
 
 class Scalar:
@@ -133,7 +133,7 @@ class Scalar:
 
 
 def test_numbers_of_other_kinds_are_accepted():
-    parameters = Parameters(**{**GOOD, 'sleep_time': Fraction(1, 4), 'n_expected_cores': Scalar()})
+    parameters = Options(**{**GOOD, 'sleep_time': Fraction(1, 4), 'n_expected_cores': Scalar()})
     assert (parameters.sleep_time, parameters.n_expected_cores) == (0.25, 3)
 
 
@@ -148,18 +148,16 @@ def test_numbers_of_other_kinds_are_accepted():
     ],
 )
 def test_sections_are_kept_once_each_and_in_one_order(wanted, sections):
-    assert Parameters(**{**GOOD, **wanted}).sections == sections
+    assert Options(**{**GOOD, **wanted}).sections == sections
 
 
 def test_uuids_may_be_any_sequence_and_count_once(tmp_path):
-    assert Parameters(**{**GOOD, 'gpu_uuids': iter(['b', 'a', 'b'])}).gpu_uuids == ('b', 'a')
+    assert Options(**{**GOOD, 'gpu_uuids': iter(['b', 'a', 'b'])}).gpu_uuids == ('b', 'a')
 
 
 def test_the_resource_usage_file_does_not_follow_a_later_change_of_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert Parameters(**{**GOOD, 'resource_usage_file': 'usage.json'}).resource_usage_file == str(
-        tmp_path / 'usage.json'
-    )
+    assert Options(**{**GOOD, 'resource_usage_file': 'usage.json'}).resource_usage_file == str(tmp_path / 'usage.json')
 
 
 @pytest.mark.parametrize('error', [ParameterError('sleep_time', 0, 'more'), GpuError('It is lost.', 'lost')])
@@ -169,9 +167,22 @@ def test_errors_survive_pickling(error):
     assert vars(copy) == vars(error)
 
 
-def test_the_defaults_are_those_of_the_tracker() -> None:
-    documented = inspect.signature(Tracker).parameters
-    checked = inspect.signature(Parameters).parameters
-    assert {name: parameter.default for name, parameter in checked.items()} == {
-        name: parameter.default for name, parameter in documented.items()
-    }
+def test_the_tracker_has_all_options_of_the_table_with_their_defaults() -> None:
+    documented = {name: found.default for name, found in inspect.signature(Tracker).parameters.items()}
+    assert documented == {option.name: option.default for option in OPTIONS}
+    assert set(Options.__annotations__) == documented.keys()
+
+
+def test_a_check_uses_options_above_it_only() -> None:
+    names = [option.name for option in OPTIONS]
+    for earlier, later in [
+        ('job', 'resource_usage_file'),
+        ('process_id', 'resource_usage_file'),
+        ('process_id', 'n_expected_cores'),
+        ('cuda', 'sections'),
+        ('overwrite', 'tracking_file'),
+        ('resource_usage_file', 'tracking_file'),
+        ('tracking_file', 'job_folder'),
+        ('job_folder', 'per_process'),
+    ]:
+        assert names.index(earlier) < names.index(later)
