@@ -126,7 +126,7 @@ class Configuration(TypedDict):
 
 
 class SamplerConfiguration(Configuration):
-    """The same as it lies in the store: with where the sampler finds its modules and the store."""
+    """The same as the sampler gets it: with where it finds its modules and the store."""
 
     path: list[str]
     store_handle: int
@@ -146,6 +146,8 @@ class Message(TypedDict, total=False):
     text: str
     watching: bool
     done: bool
+    evidence: Evidence
+    """All that was read; it comes with ``done``."""
     is_recording: bool
     """It waits for the settled totals, for its recording."""
     unfinished: str | None

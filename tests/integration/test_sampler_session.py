@@ -248,7 +248,7 @@ def test_a_limit_that_nobody_asks_for_is_in_the_way_of_no_other_message() -> Non
     session = Session(configuration(limits={'memory_limit': 1}))
     try:
         session.wait_until_ready()
-        eventually(lambda: session._readable(0))
+        eventually(lambda: session._channels.is_readable(0))
         session.announce_launch()
         assert session.stop(1.5, attempts=1, timeout=TIMEOUT) is None
         assert session.exceeded() is not None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpu_tracker.sampler.limit_watch import LimitWatch
     from gpu_tracker.sampler.loop import Waiter
     from gpu_tracker.sampler.recorders import Recorders
-    from gpu_tracker.totals import Message, Record, SamplerConfiguration
+    from gpu_tracker.totals import Evidence, Message, Record, SamplerConfiguration
 
 _LONGEST_SETTLEMENT = 60.0
 """Seconds that the sampler waits for the totals which the tracker reports."""
@@ -154,7 +154,7 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
     )
     _silence(status_handle)
     end = loop.run(control)
-    _report_end(status_handle, recorders, control, store, end)
+    _report_end(status_handle, recorders, control, store, end, publisher.evidence)
     _remove_store(store, config['store_path'] if end == ABANDONED else None)
 
 
@@ -173,11 +173,13 @@ def _record(context: Context, control: Waiter, lineage: Lineage, grid: Grid) -> 
     return {'record': record, 'lineage': lineage.record()}
 
 
-def _report_end(status_handle: int, recorders: Recorders | None, control: Waiter, store: Store, end: str) -> None:
+def _report_end(
+    status_handle: int, recorders: Recorders | None, control: Waiter, store: Store, end: str, evidence: Evidence
+) -> None:
     """Report to the tracker that the sampling has ended, and end what was recorded."""
     is_recording = recorders is not None and recorders.is_recording
     if end not in {ABANDONED, DISCARD}:
-        _tell(status_handle, {'done': True, 'is_recording': is_recording})
+        _tell(status_handle, {'done': True, 'is_recording': is_recording, 'evidence': evidence})
     if recorders is not None:
         _finish(recorders, control, store, end)
         if is_recording or end == DISCARD:

@@ -52,6 +52,8 @@ class Publisher:
         self._report: _ReportFile | None = None
         if config['report'] is not None:
             self._report = _ReportFile(*config['report'], units=config['units'])
+        self.evidence: Any = None
+        """What was published last."""
         self.messages: list[Message] = []
         """Those for the user, as (level, text); each cause once."""
 
@@ -79,15 +81,23 @@ class Publisher:
         evidence |= {name: resource.totals() for name, resource in self._resources.items()}
         evidence |= {} if self._job is None else {'job': self._job}
         evidence['messages'] = self.messages
-        self._store.write(evidence)  # first: what the tracker finds is never older than what the file has shown
+        self.evidence = evidence
+        self._keep(evidence)  # first: what the tracker finds is never older than what the file has shown
         held = record['record']['held']  # a command that cannot be started leaves the file alone
         if self._report is not None and not held and self._report_is_due(last=last, abandoned=abandoned):
             problem = self._report.write(_settled(evidence))
             if problem:
                 self._add('warning', problem)
-                self._store.write(evidence)
+                self._keep(evidence)
         if recorders is not None:
             recorders.published(now, lambda: _settled(evidence), last=last)
+
+    def _keep(self, evidence: Evidence) -> None:
+        """Put the evidence where the tracker finds it if this process is killed."""
+        try:
+            self._store.write(evidence)
+        except OSError:
+            pass  # a limit on the size of files, or a full disk: the answer to the stop has it
 
     def _report_is_due(self, *, last: bool, abandoned: bool) -> bool:
         """Return whether the file is to be written now, and not by the tracker at the end."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 
@@ -11,7 +10,7 @@ from gpu_tracker.errors import SamplerError
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.descriptors import open_process
 from gpu_tracker.sampler.messages import DISCARD_MESSAGE, LAUNCH_MESSAGE, finish_message, stop_message
-from gpu_tracker.sampler.spawn import OwnChildren, spawn
+from gpu_tracker.sampler.spawn import LONGEST_START, OwnChildren, spawn
 from gpu_tracker.sampler.store import LARGE_PLACE, PLACE, create_store
 
 if sys.platform == 'linux':
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 _LONGEST_END = 2.0
 """Seconds to wait for the end of a sampler that is a child, which has nothing left to do."""
-_LONGEST_START = 60.0
-"""Seconds until a sampler must be ready; it waits 30 s at most for a driver."""
 _KILLED = 'The sampler was ended from outside; the result is what it had measured until then.'
 _CLOSED = (
     'The program has closed descriptors of the tracker, as daemons do that close all, and with them the result. '
@@ -63,6 +60,7 @@ class Session:
         self._exceeded: tuple[str, float] | None = None
         self._waiting: Message | None = None
         self._has_ended = False
+        self._evidence: Evidence | None = None
         self.is_recording = False
         """Whether the sampler has stopped, and waits for :meth:`finish`."""
         self.refusal: str | None = None
@@ -73,8 +71,8 @@ class Session:
 
         :raises SamplerError: where it does not come; :attr:`refusal` says whether a parameter is the reason.
         """
-        if not self._readable(_LONGEST_START):
-            message = f'The sampler was not ready after {_LONGEST_START:.0f} s.'
+        if not self._channels.is_readable(LONGEST_START):
+            message = f'The sampler was not ready after {LONGEST_START:.0f} s.'
             raise SamplerError(message)
         try:
             answer = messages.receive(self._channels.status)
@@ -92,7 +90,7 @@ class Session:
 
     def announce_launch(self) -> None:
         """Tell the sampler that the command which was held back is about to run, and wait until it watches."""
-        if self._send(LAUNCH_MESSAGE) and self._readable(_LONGEST_START):
+        if self._send(LAUNCH_MESSAGE) and self._channels.is_readable(LONGEST_START):
             try:
                 self._receive()
             except EOFError:
@@ -113,7 +111,7 @@ class Session:
 
         Where limits are watched only.
         """
-        if self._waiting is None and not self._has_ended and self._readable(0):
+        if self._waiting is None and not self._has_ended and self._channels.is_readable(0):
             try:
                 answer = messages.receive(self._channels.status)
             except EOFError:
@@ -141,7 +139,7 @@ class Session:
         if not self._send(stop_message(seconds)):
             return self._last_word()
         for _ in range(attempts):
-            if self._readable(timeout):
+            if self._channels.is_readable(timeout):
                 break
         else:
             self._kill()
@@ -159,7 +157,7 @@ class Session:
             self._store.replace(totals)
         except OSError as error:
             return _UNFINISHED.format(error.strerror)
-        if not self._send(finish_message(exit_code)) or not self._readable(timeout):
+        if not self._send(finish_message(exit_code)) or not self._channels.is_readable(timeout):
             return _UNFINISHED.format('the sampler does not answer')
         try:
             answer = self._receive()
@@ -172,7 +170,7 @@ class Session:
     def discard(self, timeout: float) -> None:
         """Have the sampler remove what it has recorded, and wait until it has."""
         if self._open and self._send(DISCARD_MESSAGE):
-            self._readable(timeout)
+            self._channels.is_readable(timeout)
 
     def _last_word(self) -> str | None:
         """Return what was wrong with a sampler that has ended, as a text for the user, or None."""
@@ -181,11 +179,12 @@ class Session:
         except EOFError:
             return _KILLED
         self.is_recording = answer.get('is_recording', False)
+        self._evidence = answer.get('evidence')
         return None if 'done' in answer else _FAILED.format(_last_line(answer['text']))
 
     def evidence(self) -> Evidence | None:
-        """Return what the sampler has written last."""
-        return self._store.read() if self._open else None
+        """Return what the sampler has answered to the stop, or else has written last."""
+        return self._evidence or (self._store.read() if self._open else None)
 
     def end(self) -> None:
         """Let go of everything; a sampler that still runs ends when it finds its pipe closed."""
@@ -224,25 +223,13 @@ class Session:
         """Send ``message`` and tell whether there is a sampler to receive it."""
         if self._watches_limits:
             self.exceeded()
-        if self._waiting is not None or self._readable(0):
+        if self._waiting is not None or self._channels.is_readable(0):
             return False  # it has nothing to say before it is asked, so this is its end: writing would raise SIGPIPE
         try:
             os.write(self._channels.control, message)
         except BrokenPipeError:
             return False
         return True
-
-    def _readable(self, seconds: float) -> bool:
-        status = self._channels.status
-        if sys.platform == 'win32':
-            from gpu_tracker.sampler.windows_pipe import is_readable  # noqa: PLC0415 - on Windows only
-
-            return is_readable(status, seconds)
-        if not hasattr(select, 'poll'):  # eventlet takes it away, and lets others go on while its select waits
-            return bool(select.select((status,), (), (), seconds)[0])
-        poll = select.poll()
-        poll.register(status, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
 
     def _kill(self) -> None:
         """End a sampler that has not answered, stopped ones as well."""

@@ -9,9 +9,12 @@ On Linux it is not a child of the measured program, see :mod:`gpu_tracker.sample
 
 from __future__ import annotations
 
+import marshal
 import os
 import re
+import select
 import sys
+import time
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.processes import SAMPLER_MARK
@@ -26,20 +29,23 @@ if sys.platform == 'linux':
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
+    from typing import Any
 
     from gpu_tracker.sampler.store import Store
     from gpu_tracker.totals import Configuration
 
 _BOOTSTRAP = """\
 import marshal, sys
-inherited = sys.argv[4].isdecimal()
-with open(int(sys.argv[4]) if inherited else sys.argv[4], 'rb', closefd=not inherited) as store:
-    store.seek(int(sys.argv[5]))
-    config = marshal.load(store)
+with open(int(sys.argv[2]), 'rb', closefd=False) as control:
+    config = marshal.load(control)
 sys.path += [entry for entry in config['path'] if entry not in sys.path]
 from gpu_tracker.sampler.process import main
 main(config, int(sys.argv[2]), int(sys.argv[3]))
 """
+LONGEST_START = 60.0
+"""Seconds until a sampler must be ready; it waits 30 s at most for a driver."""
+_PAUSE = 0.001
+"""Seconds for which a sampler that reads its configuration is waited for."""
 FLAGS = ('-P', '-s', '-S')
 """Of the interpreter."""
 _KEPT_VARIABLES = ('PYTHONHOME', 'PYTHONPLATLIBDIR', 'PYTHONDONTWRITEBYTECODE', 'PYTHONPYCACHEPREFIX')
@@ -77,6 +83,36 @@ class Channels:
         self.status = status
         self.child: subprocess.Popen[bytes] | None = None
         """The sampler where it is a child of this process, which it is not on Linux."""
+
+    def send_configuration(self, content: bytes) -> None:
+        """Send what the sampler is to do, while this process holds the reading end too: no SIGPIPE can come.
+
+        A pipe may hold less than that. Then the sampler has to read meanwhile, unless it does not start.
+        """
+        if sys.platform == 'win32':
+            os.write(self.control, content)
+            return
+        os.set_blocking(self.control, False)
+        give_up = time.monotonic() + LONGEST_START
+        while content and time.monotonic() < give_up:
+            try:
+                content = content[os.write(self.control, content) :]
+            except BlockingIOError:
+                if self.is_readable(_PAUSE):
+                    break  # it has failed, which :meth:`Session.wait_until_ready` reports
+        os.set_blocking(self.control, True)
+
+    def is_readable(self, seconds: float) -> bool:
+        """Wait for a message, or the end of the sampler."""
+        if sys.platform == 'win32':
+            from gpu_tracker.sampler.windows_pipe import is_readable  # noqa: PLC0415 - on Windows only
+
+            return is_readable(self.status, seconds)
+        if not hasattr(select, 'poll'):  # eventlet takes it away, and lets others go on while its select waits
+            return bool(select.select((self.status,), (), (), seconds)[0])
+        poll = select.poll()
+        poll.register(self.status, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def close(self) -> None:
         """Close both."""
@@ -123,7 +159,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
     """Start a sampler and return the channels to it.
 
     :param config: What to sample.
-    :param store: Where the sampler reads ``config`` and leaves what it has measured.
+    :param store: Where the sampler leaves what it has measured.
     :param path: By which it opens the store where it cannot inherit it.
     :raises SamplerError: where there is no interpreter to run it.
     """
@@ -134,9 +170,13 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
     recording_handle = config['recording_handle']
     if recording_handle is not None:
         config = {**config, 'recording_handle': RECORDING if sys.platform == 'linux' else None}
-    store.write_configuration(
-        {**config, 'path': search_path(), 'store_handle': STORE, 'store_path': path, 'store_place': store.place}
-    )
+    plain: Any = {
+        **config,
+        'path': search_path(),
+        'store_handle': STORE,
+        'store_path': path,
+        'store_place': store.place,
+    }
     control_read, control_write = pipe()
     try:
         status_read, status_write = pipe()
@@ -148,7 +188,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
     try:
         words = [executable, *FLAGS, '-c', _BOOTSTRAP, SAMPLER_MARK]
         if sys.platform == 'linux':
-            words += [str(CONTROL), str(STATUS), str(STORE), str(store.configuration_place)]
+            words += [str(CONTROL), str(STATUS)]
             handles = {
                 STATUS: status_write,
                 STORE: store.handle,
@@ -158,8 +198,9 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
             }
             spawn_adopted(words, FLAGS, environment(), handles, OwnChildren.wait_for)
         else:
-            words += ['0', '1', path or str(store.handle), str(store.configuration_place)]
+            words += ['0', '1']
             channels.child = _spawn_child(words, control_read, status_write)
+        channels.send_configuration(marshal.dumps(plain))
     except BaseException:
         channels.close()
         raise

@@ -2,8 +2,6 @@
 
 A memfd on Linux, a temporary file elsewhere and where a container forbids that. Two places are written in turn, each
 with a number and its length, so that whoever reads while the other writes, or was killed writing, finds the one before.
-After them stands what the sampler is to do: a pipe would hold 64 KiB, or 4, of it, and nobody reads before the sampler
-is there.
 """
 
 from __future__ import annotations
@@ -19,8 +17,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
-
-    from gpu_tracker.totals import SamplerConfiguration
 
 PLACE = 1 << 16
 """Bytes for one place: totals are a few hundred. Small, because a limit on the size of files counts for a memfd too."""
@@ -43,16 +39,6 @@ class Store:
         self.handle = handle
         self.place = place
         self._number = 0
-
-    @property
-    def configuration_place(self) -> int:
-        """Where the configuration stands."""
-        return 2 * self.place
-
-    def write_configuration(self, config: SamplerConfiguration) -> None:
-        """Put what the sampler is to do where its first lines read it, see :mod:`gpu_tracker.sampler.spawn`."""
-        plain: Any = config
-        _write_at(self.handle, marshal.dumps(plain), self.configuration_place)
 
     def write(self, content: Mapping[str, Any]) -> None:
         """Put evidence or totals in place of those before the last ones."""
