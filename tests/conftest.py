@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from random import randrange
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from support.cli_program import Marked
+
+# Killed programs of tests leave their runs here, not in the home of whoever runs the tests.
+_state = TemporaryDirectory(prefix='gpu-tracker-state-', ignore_cleanup_errors=True)
+os.environ['XDG_STATE_HOME'] = _state.name
 
 # A shell that starts a program in the background, and nohup, ignore these signals, and all descendants inherit that.
 for name, handler in (('SIGINT', signal.default_int_handler), ('SIGHUP', signal.SIG_DFL), ('SIGQUIT', signal.SIG_DFL)):

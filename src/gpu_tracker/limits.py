@@ -26,6 +26,11 @@ TIME, CPU, MEMORY, GPU_MEMORY = 'time_limit', 'cpu_limit', 'memory_limit', 'gpu_
 
 REASONS = (TIME, CPU, MEMORY, GPU_MEMORY)
 
+KILLED = 'killed'
+"""The same of a run that was killed with its tracker, or has ended without a stop."""
+
+ENDINGS = (*REASONS, KILLED)
+
 SAMPLED = (CPU, MEMORY, GPU_MEMORY)
 """Those that are compared with what was sampled. The time needs no sampler."""
 
@@ -210,18 +215,18 @@ def _signals(kill_after: float) -> str:
 
 def known(reason: object) -> str | None:
     """Return ``reason`` where it is one; None for all else: totals may be from a stranger's file."""
-    return reason if isinstance(reason, str) and reason in REASONS else None
+    return reason if isinstance(reason, str) and reason in ENDINGS else None
 
 
 def all_known(reasons: object) -> tuple[str, ...] | None:
     """Return those of ``reasons`` that are some; None where there are none, for the same cause."""
-    found = tuple(filter(known, reasons)) if isinstance(reasons, list) else ()
+    found = tuple(reason for reason in reasons if reason in REASONS) if isinstance(reasons, list) else ()
     return found or None
 
 
 def ended_by(reason: str) -> str:
     """Return how a run has ended, in a few words, such as ``ended by its memory limit``."""
-    return f'ended by its {_LIMITED[reason]} limit'
+    return KILLED if reason == KILLED else f'ended by its {_LIMITED[reason]} limit'
 
 
 def ended_beyond(reasons: Iterable[str]) -> str:

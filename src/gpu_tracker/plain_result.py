@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from gpu_tracker import cuda_usage, usage
 from gpu_tracker.errors import ReportError
-from gpu_tracker.limits import REASONS
+from gpu_tracker.limits import ENDINGS
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _record(kind: Any, plain: object, path: str) -> Any:  # noqa: ANN401 - a cla
     if _UNIT in values and kind is not usage.EnergyUsage:
         _check(f'{path}.{_UNIT}', values[_UNIT], TIME_UNITS if kind is usage.ComputeTime else MEMORY_UNITS)
     if values.get('termination_reason') is not None:
-        _check('termination_reason', values['termination_reason'], REASONS)
+        _check('termination_reason', values['termination_reason'], ENDINGS)
     return kind(**values)
 
 

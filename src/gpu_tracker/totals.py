@@ -66,10 +66,6 @@ class RecordingRequest(TypedDict):
     """Each process has rows of its own."""
     commit_interval: float | None
     """Seconds after which what was measured is in the file; None: those of every recording."""
-    command: Sequence[str] | None
-    """The words of the target; None: the sampler looks them up."""
-    version: str
-    """That of this package."""
 
 
 class RankRequest(TypedDict):
@@ -88,6 +84,10 @@ class Configuration(TypedDict):
     """The pid of the tracker's process."""
     target: int
     """That of the tracked one."""
+    words: Sequence[str] | None
+    """The words of the target; None: the sampler looks them up."""
+    version: str
+    """That of this package."""
     launcher: int | None
     """That of the program which holds the target back before its exec."""
     exec_handle: int | None
@@ -139,6 +139,8 @@ class Message(TypedDict, total=False):
 
     pid: int
     parent: int
+    kept: str | None
+    """The path of the file that outlives the sampler."""
     messages: list[tuple[str, str]]
     """Those for the user so far, as (level, text)."""
     error: str

@@ -339,7 +339,8 @@ class ResourceUsage:
     :ivar job: Which rank of which job it was; None, and in no report, where no launcher had started it.
     :ivar own_group: What the control group of the command has used; None, and in no report, where none was asked for.
     :ivar termination_reason: Which limit has ended the command: ``time_limit``, ``cpu_limit``, ``memory_limit`` or
-        ``gpu_memory_limit``; None, and in no report, where none has.
+        ``gpu_memory_limit``; ``killed`` if the run was killed with its tracker, or has ended without a stop; None,
+        and in no report, where neither is so.
     :ivar exceeded_limits: Limits that the command has exceeded without being ended: it had ended by itself before a
         sample showed that. None, and in no report, where there are none.
     :ivar lower_bounds: The paths of the figures that may be too low, such as ``max_ram.combined.total_rss``; the

@@ -19,6 +19,7 @@ from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
 
@@ -28,6 +29,8 @@ def configuration(**changes: object) -> dict[str, Any]:
     return {
         'owner': os.getpid(),
         'target': os.getpid(),
+        'words': ('train',),
+        'version': '6.0.0',
         'launcher': None,
         'exec_handle': None,
         'reader': 'proc',
@@ -98,6 +101,16 @@ def test_a_sampler_is_ready_with_its_first_sample_and_leaves_totals(session: Ses
     assert evidence is not None
     assert evidence['samples'] >= 2
     assert evidence['record']['tracked_seconds'] == 1.5
+
+
+def test_a_sampler_that_was_not_waited_for_leaves_no_killed_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv('XDG_STATE_HOME', str(tmp_path))
+    started = Session(configuration())
+    started.end()
+    runs = tmp_path / 'gpu-tracker' / 'runs'
+    eventually(lambda: runs.exists() and os.listdir(runs) == [])
 
 
 def test_it_is_no_child_and_leads_a_session_of_its_own(running: int) -> None:

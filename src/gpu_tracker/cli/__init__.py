@@ -27,6 +27,7 @@ COMMANDS = {
     'probe': 'probe',
     'region': 'region',
     'report': 'report',
+    'runs': 'runs',
     'show': 'show',
     'sub-track': 'sub_track',
     'watch': 'watch',

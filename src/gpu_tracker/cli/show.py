@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.recording import Recording
 
 TEXT = """
-Shows a recording: which run it is of, its result, and what each region used.
+Shows a recording: which run it is of, its result, and what each region used. Or
+the result of a killed run.
 
 Usage:
   gpu-tracker show <file> [options]
@@ -42,6 +43,8 @@ Of figures that are not exact, ~ marks an estimate from the samples around a
 region, >= a lower and <= an upper bound. Recordings are made with
 gpu-tracker --tf=<file>, and exported to other formats by gpu-tracker export.
 Of the folder of a job it shows what gpu-tracker merge does.
+
+A killed run is named by its ID, which gpu-tracker runs lists, or by its file.
 """
 
 FORMATS = ('text', 'json', 'summary')
@@ -65,6 +68,12 @@ def run(arguments: list[str]) -> int:
 
         return merge.write([file], name, path)
 
+    kept = _kept_run(file)
+    if kept is not None:
+        from gpu_tracker.cli import runs  # noqa: PLC0415 - of killed runs alone
+
+        return runs.show(kept, name, path, chosen, adaptive)
+
     def show(recording: Recording) -> int:
         from gpu_tracker.recording.reading import shown  # noqa: PLC0415 - help does without
         from gpu_tracker.report import as_summary  # noqa: PLC0415 - as above
@@ -81,6 +90,15 @@ def run(arguments: list[str]) -> int:
         return 0 if output.Destination(path).write(text) else output.FAILURE
 
     return with_recording(file, path, show, salvage=bool(values['--salvage']))
+
+
+def _kept_run(file: str) -> str | None:
+    """Return the path of the killed run that ``file`` names; None if it is something else."""
+    from gpu_tracker import killed_runs  # noqa: PLC0415 - help does without
+
+    if os.path.lexists(file):
+        return file if killed_runs.is_kept_run(file) else None
+    return killed_runs.path_of(file)
 
 
 def _units(values: options.Values) -> tuple[str | None, str | None, str | None]:

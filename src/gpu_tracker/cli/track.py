@@ -84,6 +84,7 @@ Other commands:
   gpu-tracker dashboard   Show those of many machines on one page.
   gpu-tracker probe       Show what a program does with CUDA, from outside.
   gpu-tracker show        Show a recording; export writes it in other formats.
+  gpu-tracker runs        List runs that were killed; show has what they used.
   gpu-tracker report      Make a page of a recording; plot draws it for print.
   gpu-tracker watch       Show one whose run goes on, or a running process, live.
   gpu-tracker merge       Make one report of all ranks of a job.

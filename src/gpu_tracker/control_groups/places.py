@@ -86,7 +86,7 @@ def mounts(proc: str = '/proc') -> list[Mount]:
         kind, _, options = after.partition(' ')
         places = before.split(' ')[3:5]
         if kind in {'cgroup', 'cgroup2'} and len(places) == _ROOT_AND_POINT:
-            root, point = map(_plain, places)
+            root, point = map(plain, places)
             found.append(Mount(kind, tuple(options.rpartition(' ')[2].split(',')), root, point))
     return found
 
@@ -162,7 +162,7 @@ def _lines(path: str) -> list[str]:
     return [line for line in read_text(path).split('\n') if line]
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Undo the octal escapes of blanks and backslashes, each three digits after a backslash."""
     first, *escaped = text.split('\\')
     for part in escaped:

@@ -146,9 +146,13 @@ class RunFiles:
 
     def requests(self) -> dict[str, Any]:
         """Return the part of the sampler's configuration that is about files."""
+        from gpu_tracker import __version__  # noqa: PLC0415 - that module imports this one
+
         options, rank = self._options, self._rank
         regions = None if self._command is None else self._command.regions
         return {
+            'words': self._words(),
+            'version': __version__,
             'recording': self._recording(),
             'rows_file': options.tracking_file if options.records_rows_only else None,
             'recording_handle': None if self._file is None else self._file.handle,
@@ -165,15 +169,11 @@ class RunFiles:
             if self._regions is None:
                 return None
             path = self._regions.recording_path
-        from gpu_tracker import __version__  # noqa: PLC0415 - that module imports this one
-
         return {
             'path': path or '',
             'is_temporary': is_temporary,
             'per_process': options.per_process,
             'commit_interval': self._commit_interval,
-            'command': self._words(),
-            'version': __version__,
         }
 
     def _words(self) -> tuple[str, ...] | None:

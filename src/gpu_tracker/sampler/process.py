@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpu_tracker.resources import Resource
+    from gpu_tracker.sampler.kept_run import KeptRun
     from gpu_tracker.sampler.limit_watch import LimitWatch
     from gpu_tracker.sampler.loop import Waiter
     from gpu_tracker.sampler.recorders import Recorders
+    from gpu_tracker.system.owner_terminal import OwnerTerminal
     from gpu_tracker.totals import Evidence, Message, Record, SamplerConfiguration
 
+_NOTICE = '{} has ended before its measurement. What was measured: gpu-tracker show {}'
 _LONGEST_SETTLEMENT = 60.0
 """Seconds that the sampler waits for the totals which the tracker reports."""
 
@@ -122,12 +125,14 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         _refuse(status_handle, error.reason, str(error))
         return
     store = _open_store(config)
+    kept = _keep(config)
     publisher = Publisher(
         config,
         store=store,
         resources=resources,
         record=lambda: _record(context, control, lineage, grid),
         recorders=recorders,
+        kept=kept,
     )
     loop = Loop(
         tree=tree,
@@ -150,12 +155,39 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         gc.enable()  # what others bring makes cycles, and nobody else collects them
     _tell(
         status_handle,
-        {'pid': os.getpid(), 'parent': os.getppid(), 'messages': publisher.messages},
+        {
+            'pid': os.getpid(),
+            'parent': os.getppid(),
+            'messages': publisher.messages,
+            'kept': None if kept is None else kept.path,
+        },
     )
     _silence(status_handle)
+    terminal = None if kept is None else _owner_terminal(config['owner'])
     end = loop.run(control)
+    if kept is not None and end == DISCARD:
+        kept.discard()
+    has_begun = not publisher.evidence['record']['held']
+    if kept is not None and terminal is not None and end == ABANDONED and has_begun and kept.is_wanted:
+        terminal.say(_NOTICE.format(kept.name, kept.id))
     _report_end(status_handle, recorders, control, store, end, publisher.evidence)
     _remove_store(store, config['store_path'] if end == ABANDONED else None)
+
+
+def _keep(config: SamplerConfiguration) -> KeptRun | None:
+    """Return the file that outlives this process; None if there can be none."""
+    if sys.platform != 'linux':
+        return None
+    from gpu_tracker.sampler import kept_run  # noqa: PLC0415 - not for other systems
+
+    return kept_run.create(kept_run.about(config))
+
+
+def _owner_terminal(owner: int) -> OwnerTerminal | None:
+    """Return the terminal of the tracker, which does not wait for this import."""
+    from gpu_tracker.system.owner_terminal import terminal_of  # noqa: PLC0415 - see above
+
+    return terminal_of(owner)
 
 
 def _record(context: Context, control: Waiter, lineage: Lineage, grid: Grid) -> dict[str, object]:

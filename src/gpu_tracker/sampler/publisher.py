@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.resources import Message, Resource
+    from gpu_tracker.sampler.kept_run import KeptRun
     from gpu_tracker.sampler.recorders import Recorders
     from gpu_tracker.sampler.store import Store
     from gpu_tracker.totals import Configuration, Evidence, Totals
 
 _INTERVAL = 1.0
 """Seconds between two publications, but for the last one."""
+_LAUNCH = 0.1
+"""The same while a command is held back: soon after its launch it may be killed."""
 _LIMITED = (
     'Samples are skipped, because max_overhead_percent ({:g}) does not suffice for one every {:g} s: '
     'peaks between them may be missed, and RAM of several processes may be too low.'
@@ -30,6 +33,7 @@ class Publisher:
     :param resources: What is sampled, by name.
     :param record: Returns how the run was sampled so far (``record``), and what is known of descendants (``lineage``).
     :param recorders: What records the run; None: nothing.
+    :param kept: The file that outlives this process; None: there is none.
     """
 
     def __init__(
@@ -40,12 +44,14 @@ class Publisher:
         resources: Mapping[str, Resource],
         record: Callable[[], Mapping[str, Any]],
         recorders: Recorders | None = None,
+        kept: KeptRun | None = None,
     ) -> None:
         self._store = store
+        self._kept = kept
         self._resources = resources
         self._record = record
         self._recorders = recorders
-        self._next = float('-inf')
+        self._next = self._report_next = float('-inf')
         self._limited = _LIMITED.format(100 * (config['overhead'] or 0.0), config['interval'])
         self._tracker_settles = config['settles']
         self._job = config['job']
@@ -68,8 +74,11 @@ class Publisher:
         recorders = self._recorders
         if now < self._next and not last and not (recorders is not None and recorders.is_due(now)):
             return
-        self._next = now + _INTERVAL
         record = self._record()
+        held = record['record']['held']
+        if held:
+            self._report_next = now + _INTERVAL
+        self._next = now + (_LAUNCH if held else _INTERVAL)
         if record['record']['is_limited']:
             self._add('warning', self._limited)
         for resource in self._resources.values():
@@ -83,8 +92,8 @@ class Publisher:
         evidence['messages'] = self.messages
         self.evidence = evidence
         self._keep(evidence)  # first: what the tracker finds is never older than what the file has shown
-        held = record['record']['held']  # a command that cannot be started leaves the file alone
-        if self._report is not None and not held and self._report_is_due(last=last, abandoned=abandoned):
+        is_due = not held and (last or now >= self._report_next)  # what cannot be started leaves the file alone
+        if self._report is not None and is_due and self._report_is_due(last=last, abandoned=abandoned):
             problem = self._report.write(_settled(evidence))
             if problem:
                 self._add('warning', problem)
@@ -93,11 +102,13 @@ class Publisher:
             recorders.published(now, lambda: _settled(evidence), last=last)
 
     def _keep(self, evidence: Evidence) -> None:
-        """Put the evidence where the tracker finds it if this process is killed."""
+        """Store the evidence for the case that this process is killed, or the tracker as well."""
         try:
             self._store.write(evidence)
         except OSError:
             pass  # a limit on the size of files, or a full disk: the answer to the stop has it
+        if self._kept is not None:
+            self._kept.write(evidence)
 
     def _report_is_due(self, *, last: bool, abandoned: bool) -> bool:
         """Return whether the file is to be written now, and not by the tracker at the end."""

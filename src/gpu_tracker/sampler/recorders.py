@@ -8,6 +8,7 @@ import sys
 
 from gpu_tracker.recording.schema import STOPPED
 from gpu_tracker.resources import RefusedError
+from gpu_tracker.sampler.kept_run import command_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def _open_recorder(
     try:
         return Recorder(
             request['path'],
-            meta=_meta(request, config, context),
+            meta=_meta(config, context),
             units=config['units'],
             resources=list(resources.values()),
             interval=config['interval'],
@@ -258,13 +259,11 @@ def _open_recorder(
         raise RefusedError(_REASON, f'a file that SQLite can write ({error})') from error
 
 
-def _meta(request: RecordingRequest, config: SamplerConfiguration, context: Context) -> dict[str, str | float | None]:
+def _meta(config: SamplerConfiguration, context: Context) -> dict[str, str | float | None]:
     import json  # noqa: PLC0415 - only where something is recorded
 
     target = config['target']
-    command: Sequence[str] | None = request['command']
-    if command is None:
-        command = _command_line(target)
+    command = config['words'] or command_line(target)
     folder: str | None = None
     try:
         folder = os.readlink(f'/proc/{target}/cwd')
@@ -272,7 +271,7 @@ def _meta(request: RecordingRequest, config: SamplerConfiguration, context: Cont
         pass  # of another user, or not Linux
     system = os.uname() if hasattr(os, 'uname') else None
     return {
-        'program': f'gpu-tracker {request["version"]}',
+        'program': f'gpu-tracker {config["version"]}',
         'command': None if command is None else json.dumps(list(command)),
         'folder': folder if folder is None else _printable(folder),
         'host': os.environ.get('COMPUTERNAME') if system is None else system.nodename,
@@ -287,15 +286,6 @@ def _meta(request: RecordingRequest, config: SamplerConfiguration, context: Cont
         'root_pid': target,
         'job': None if config['job'] is None else json.dumps(config['job']),
     }
-
-
-def _command_line(pid: int) -> list[str] | None:
-    try:
-        with open(f'/proc/{pid}/cmdline', 'rb') as file:
-            words = file.read().rstrip(b'\0').split(b'\0')
-    except OSError:
-        return None
-    return [word.decode(errors='replace') for word in words] if any(words) else None
 
 
 def _printable(text: str) -> str:

@@ -18,6 +18,7 @@ if sys.platform == 'linux':
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gpu_tracker.sampler.kept_run import RunFile
     from gpu_tracker.totals import Configuration, Evidence, Message, Totals
 
 _LONGEST_END = 2.0
@@ -54,6 +55,7 @@ class Session:
         self.pid: int | None = None
         """That of the sampler, from when it is ready."""
         self._handle: int | None = None
+        self._kept: RunFile | None = None
         self._is_child = False
         self._open = True
         self._watches_limits = bool(config.get('limits'))
@@ -71,6 +73,8 @@ class Session:
 
         :raises SamplerError: where it does not come; :attr:`refusal` says whether a parameter is the reason.
         """
+        from gpu_tracker.sampler.kept_run import RunFile  # noqa: PLC0415 - while the sampler starts
+
         if not self._channels.is_readable(LONGEST_START):
             message = f'The sampler was not ready after {LONGEST_START:.0f} s.'
             raise SamplerError(message)
@@ -86,6 +90,8 @@ class Session:
                 raise _failure('The sampler has failed', answer['text'])
             raise SamplerError(answer['text'])
         self._handle = open_process(answer['pid'])
+        if answer['kept'] is not None:
+            self._kept = RunFile(answer['kept'])
         return answer
 
     def announce_launch(self) -> None:
@@ -191,6 +197,10 @@ class Session:
         if not self._open:
             return
         self._open = False
+        if self._kept is not None:
+            self._kept.remove()  # first: a sampler that finds its pipe closed says what is in the file
+        elif self.pid is None:
+            self._send(DISCARD_MESSAGE)  # it was not waited for
         self._channels.close()
         self._channels.wait_for_child(_LONGEST_END)  # before its files are removed, which Windows refuses until then
         self._close_store()

@@ -36,8 +36,11 @@ if TYPE_CHECKING:
 
 _BOOTSTRAP = """\
 import marshal, sys
-with open(int(sys.argv[2]), 'rb', closefd=False) as control:
-    config = marshal.load(control)
+content, length = b'', int(sys.argv[4])
+with open(int(sys.argv[2]), 'rb', 0, closefd=False) as control:  # without a buffer, into which messages might come
+    while len(content) < length:
+        content += control.read(length - len(content)) or sys.exit()
+config = marshal.loads(content)
 sys.path += [entry for entry in config['path'] if entry not in sys.path]
 from gpu_tracker.sampler.process import main
 main(config, int(sys.argv[2]), int(sys.argv[3]))
@@ -45,7 +48,7 @@ main(config, int(sys.argv[2]), int(sys.argv[3]))
 LONGEST_START = 60.0
 """Seconds until a sampler must be ready; it waits 30 s at most for a driver."""
 _PAUSE = 0.001
-"""Seconds for which a sampler that reads its configuration is waited for."""
+"""Seconds between two attempts to write to a full pipe."""
 FLAGS = ('-P', '-s', '-S')
 """Of the interpreter."""
 _KEPT_VARIABLES = ('PYTHONHOME', 'PYTHONPLATLIBDIR', 'PYTHONDONTWRITEBYTECODE', 'PYTHONPYCACHEPREFIX')
@@ -177,6 +180,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
         'store_path': path,
         'store_place': store.place,
     }
+    content = marshal.dumps(plain)
     control_read, control_write = pipe()
     try:
         status_read, status_write = pipe()
@@ -188,7 +192,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
     try:
         words = [executable, *FLAGS, '-c', _BOOTSTRAP, SAMPLER_MARK]
         if sys.platform == 'linux':
-            words += [str(CONTROL), str(STATUS)]
+            words += [str(CONTROL), str(STATUS), str(len(content))]
             handles = {
                 STATUS: status_write,
                 STORE: store.handle,
@@ -198,9 +202,9 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
             }
             spawn_adopted(words, FLAGS, environment(), handles, OwnChildren.wait_for)
         else:
-            words += ['0', '1']
+            words += ['0', '1', str(len(content))]
             channels.child = _spawn_child(words, control_read, status_write)
-        channels.send_configuration(marshal.dumps(plain))
+        channels.send_configuration(content)
     except BaseException:
         channels.close()
         raise

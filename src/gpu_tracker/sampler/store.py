@@ -33,21 +33,26 @@ class Store:
 
     :param handle: A descriptor open for reading and writing.
     :param place: Bytes for one place.
+    :param start: Where the first one begins.
     """
 
-    def __init__(self, handle: int, place: int = PLACE) -> None:
+    def __init__(self, handle: int, place: int = PLACE, start: int = 0) -> None:
         self.handle = handle
         self.place = place
+        self._start = start
         self._number = 0
 
     def write(self, content: Mapping[str, Any]) -> None:
         """Put evidence or totals in place of those before the last ones."""
         plain: Any = content
-        data = marshal.dumps(plain)
+        self.put(marshal.dumps(plain))
+
+    def put(self, data: bytes) -> None:
+        """Put bytes in place of those before the last ones."""
         if _HEADER + len(data) > self.place:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         self._number += 1
-        place = self._number % 2 * self.place
+        place = self._start + self._number % 2 * self.place
         _write_at(self.handle, bytes(_HEADER), place)
         _write_at(self.handle, data, place + _HEADER)
         header = self._number.to_bytes(8, 'big') + len(data).to_bytes(4, 'big') + _CHECK
@@ -62,16 +67,21 @@ class Store:
 
     def read(self) -> Any:  # noqa: ANN401 - who has written it knows
         """Return what was written last, completely; None if there is nothing."""
+        data = self.get()
+        return None if data is None else marshal.loads(data)  # noqa: S302 - our own file
+
+    def get(self) -> bytes | None:
+        """Return the bytes that were put last; None if there are none."""
         newest = self._newest()
         if newest is None:
             return None
         _, place, length = newest
-        return marshal.loads(_read_at(self.handle, length, place + _HEADER))  # noqa: S302 - our own file
+        return _read_at(self.handle, min(length, self.place), place + _HEADER)
 
     def _newest(self) -> tuple[int, int, int] | None:
         """Return number, place and length of the last totals."""
         newest: tuple[int, int, int] | None = None
-        for place in (0, self.place):
+        for place in (self._start, self._start + self.place):
             header = _read_at(self.handle, _HEADER, place)
             if len(header) == _HEADER and header.endswith(_CHECK):
                 found = (int.from_bytes(header[:8], 'big'), place, int.from_bytes(header[8:12], 'big'))
