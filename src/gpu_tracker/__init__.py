@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gpu_tracker import real as _real  # noqa: F401 - before a test replaces what it holds
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker.gpus.api import available_gpus, claim_gpus, gpu_info

@@ -9,10 +9,10 @@ Everything is plain data: this is imported by the measured process.
 
 from __future__ import annotations
 
-import os
 import re
 
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.real import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

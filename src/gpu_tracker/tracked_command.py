@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpuTrackerError, ParameterError, SamplerError
+from gpu_tracker.real import os, time
 from gpu_tracker.recording.writing.run_regions import RunRegions
 from gpu_tracker.regions.log import LOGS_VARIABLE
 from gpu_tracker.running.options import QUICK_STOP, Options

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-import os
 import sys
 
 from gpu_tracker.errors import SamplerError, TrackerStateError
+from gpu_tracker.real import os
 from gpu_tracker.running.options import Options
 from gpu_tracker.running.run import Run
 

@@ -22,7 +22,7 @@ def imported(*names):
 """
 
 
-def test_importing_the_package_imports_nothing_else() -> None:
+def test_importing_the_package_imports_only_what_tests_may_replace() -> None:
     assert answer(
         """
 import json, sys
@@ -30,7 +30,7 @@ bare = set(sys.modules)
 import gpu_tracker
 print(json.dumps(sorted(set(sys.modules) - bare - {'__future__'})))
 """
-    ) == ['gpu_tracker']
+    ) == ['fcntl', 'gpu_tracker', 'gpu_tracker.real']
 
 
 TRACKER = """

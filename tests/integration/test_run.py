@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import gpu_tracker as gput
-from gpu_tracker import tracked_command
+from gpu_tracker import real, tracked_command
 from gpu_tracker.running.launched_command import CommandLauncher
 from support.cli_program import Terminal, number_in, state_of, text_of
 from support.deadlines import UNTIL, until
@@ -379,7 +379,7 @@ def test_ctrl_c_before_it_is_known_that_a_command_cannot_be_started_is_raised_an
         kill(pid, number)
 
     monkeypatch.setattr(CommandLauncher, '_answer', interrupted)
-    monkeypatch.setattr(os, 'kill', noting)
+    monkeypatch.setattr(real.os, 'kill', noting)
     with pytest.raises(KeyboardInterrupt):
         gput.run([str(script)])
     assert killed == []  # another process may have got its ID

@@ -14,11 +14,10 @@ The keys of version 1 never change meaning.
 from __future__ import annotations
 
 import json
-import os
 import re
-import time
 
 from gpu_tracker.job import host_name
+from gpu_tracker.real import os, time
 from gpu_tracker.system import files
 
 TYPE_CHECKING = False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from gpu_tracker.errors import see
+from gpu_tracker.real import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

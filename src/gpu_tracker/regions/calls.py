@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from _thread import get_ident, get_native_id
 from contextvars import ContextVar
-from time import monotonic_ns
 
+from gpu_tracker.real import time
 from gpu_tracker.regions import log, process, text
 from gpu_tracker.regions.sums import OTHER_NAMES, SECOND, SINGLE_CALLS, Name
 
@@ -107,14 +107,14 @@ def begin(  # noqa: C901, PLR0915 - in parts it would take a tenth longer
         known.calls += 1
         task = _task() if _running_loop is not None or 'asyncio.tasks' in sys.modules else None
         cpu_is_its_own = task is None and 'gevent' not in sys.modules
-        now = monotonic_ns()
+        now = time.monotonic_ns()
         if known.calls > SINGLE_CALLS and not is_single and now - known.last_begin < SECOND:
             known.last_begin = now
             call.sum = here.sums.begin(known, parent, get_native_id(), files, now)
             call.id = call.sum.id
             innermost.set(call)
             call.thread_cpu = thread_time_ns() if cpu_is_its_own else -1
-            call.start = monotonic_ns()
+            call.start = time.monotonic_ns()
             return call
         known.last_begin = now
         call.sum = None
@@ -124,7 +124,7 @@ def begin(  # noqa: C901, PLR0915 - in parts it would take a tenth longer
         peak = here.peak()
         innermost.set(call)
         call.thread_cpu = cpu = thread_time_ns() if cpu_is_its_own else -1
-        call.start = start = monotonic_ns()
+        call.start = start = time.monotonic_ns()
         head = (
             f'B\t{number}\t{"-" if parent is None else parent}\t{here.pid}\t{get_native_id()}'
             f'\t{"-" if task is None else task}\t{start}\t{cpu if cpu_is_its_own else "-"}\t{peak}'
@@ -145,7 +145,7 @@ def begin(  # noqa: C901, PLR0915 - in parts it would take a tenth longer
 
 def end(call: Call, error: type[BaseException] | None) -> None:
     """End a call; it raises only what a handler of a signal does."""
-    now = monotonic_ns()
+    now = time.monotonic_ns()
     try:
         if call.has_ended:
             return

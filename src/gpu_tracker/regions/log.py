@@ -5,19 +5,13 @@ Which they are says an environment variable, so that everything a tracked proces
 
 from __future__ import annotations
 
-import os
 import stat
 import sys
 
+from gpu_tracker.real import os
+
 if sys.platform != 'win32':
-    from fcntl import F_DUPFD_CLOEXEC, fcntl
-else:
-
-    def fcntl(descriptor: int, command: int) -> int:
-        """Stand in for what Windows has not: no file has a mark."""
-        del descriptor, command
-        return 0
-
+    from gpu_tracker.real import fcntl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +58,7 @@ class LogFile:
         """
         descriptor, mark = self._opened
         try:
-            if descriptor >= 0 and self._unchecked > 0 and fcntl(descriptor, _F_GETSIG) == mark:
+            if sys.platform == 'linux' and self._unchecked > 0 and fcntl.fcntl(descriptor, _F_GETSIG) == mark:
                 self._unchecked -= 1
             else:
                 found = os.fstat(descriptor)
@@ -166,7 +160,7 @@ def _opened(path: str) -> int:
     descriptor = os.open(path, _OPENING)
     if sys.platform != 'win32' and descriptor <= _STANDARD_ERROR:
         try:
-            return fcntl(descriptor, F_DUPFD_CLOEXEC, _STANDARD_ERROR + 1)
+            return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _STANDARD_ERROR + 1)
         finally:
             os.close(descriptor)
     return descriptor
@@ -175,15 +169,15 @@ def _opened(path: str) -> int:
 def _marked(descriptor: int) -> int:
     """Give an open file a mark that no other log of this process has, and return it; 0 where that is not possible."""
     global _last_mark  # noqa: PLW0603 - a counter
-    if sys.platform != 'linux':
-        return 0
-    mark = _FIRST_MARK + (_last_mark + 1 - _FIRST_MARK) % _MARKS
-    try:
-        fcntl(descriptor, _F_SETSIG, mark)
-    except OSError:
-        return 0  # a kernel that only looks like Linux: the file itself is looked at for each line
-    _last_mark = mark
-    return mark
+    if sys.platform == 'linux':
+        mark = _FIRST_MARK + (_last_mark + 1 - _FIRST_MARK) % _MARKS
+        try:
+            fcntl.fcntl(descriptor, _F_SETSIG, mark)
+        except OSError:
+            return 0  # a kernel that only looks like Linux: the file itself is looked at for each line
+        _last_mark = mark
+        return mark
+    return 0
 
 
 _last_mark = _FIRST_MARK

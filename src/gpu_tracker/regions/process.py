@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import atexit
 import itertools
-import os
 import sys
-import time
 
+from gpu_tracker.real import os, time
 from gpu_tracker.regions import log
 from gpu_tracker.regions.sums import Sums
 

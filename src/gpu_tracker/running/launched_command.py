@@ -7,13 +7,13 @@ program, and what that has started, cannot be taken for the command's.
 from __future__ import annotations
 
 import marshal
-import os
 import signal
 import subprocess
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.processes.reaped import OrphansUse
+from gpu_tracker.real import os
 from gpu_tracker.sampler import spawn
 from gpu_tracker.system import files
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import operator
-import os
 import sys
 
 from gpu_tracker import units
 from gpu_tracker.errors import ParameterError, see
 from gpu_tracker.job import FIELDS, checked, expand, identify, identity_of
 from gpu_tracker.processes import process_exists
+from gpu_tracker.real import os
 from gpu_tracker.recording.writing import tracking_file as files
 from gpu_tracker.resources import SECTIONS
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 
 from gpu_tracker.errors import ParameterError, SamplerError, see
 from gpu_tracker.processes import default_reader, proc_fault
+from gpu_tracker.real import os, time
 from gpu_tracker.recording.schema import STOPPED
 from gpu_tracker.running.run_files import RunFiles
 from gpu_tracker.sampler.session import Session

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from gpu_tracker import job
 from gpu_tracker.errors import ParameterError, see
+from gpu_tracker.real import os
 from gpu_tracker.recording.writing.run_regions import RunRegions, load_regions
 from gpu_tracker.recording.writing.tracking_file import TrackingFile
 

@@ -6,10 +6,10 @@ its children's times never see it.
 
 from __future__ import annotations
 
-import os
 import signal
 from posix import posix_spawn  # the kernel's own: gevent and eventlet put others in the place of those in os
 
+from gpu_tracker.real import os
 from gpu_tracker.sampler.descriptors import STATUS, copy_from
 
 TYPE_CHECKING = False

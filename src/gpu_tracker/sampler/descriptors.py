@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 
+from gpu_tracker.real import os
+
 if sys.platform != 'win32':
-    import fcntl  # here, and not where it is used: there may be no descriptor left to load it with
+    from gpu_tracker.real import fcntl
 
 STATUS, STORE, CONTROL, EXEC, RECORDING = 1, 3, 4, 5, 6
 """The sampler's descriptors on Linux: standard output and error go to the tracker too until it is ready."""

@@ -9,7 +9,8 @@ a folder that was removed complains) is skipped: messages are found by their mar
 from __future__ import annotations
 
 import marshal
-import os
+
+from gpu_tracker.real import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 
 from gpu_tracker.errors import SamplerError
+from gpu_tracker.real import os
 from gpu_tracker.sampler import messages
 from gpu_tracker.sampler.descriptors import open_process
 from gpu_tracker.sampler.messages import DISCARD_MESSAGE, LAUNCH_MESSAGE, finish_message, stop_message
@@ -14,7 +14,7 @@ from gpu_tracker.sampler.spawn import LONGEST_START, OwnChildren, spawn
 from gpu_tracker.sampler.store import LARGE_PLACE, PLACE, create_store
 
 if sys.platform == 'linux':
-    import fcntl
+    from gpu_tracker.real import fcntl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,14 +10,13 @@ On Linux it is not a child of the measured program, see :mod:`gpu_tracker.sample
 from __future__ import annotations
 
 import marshal
-import os
 import re
 import select
 import sys
-import time
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.processes import SAMPLER_MARK
+from gpu_tracker.real import os, time
 from gpu_tracker.sampler.descriptors import CONTROL, EXEC, RECORDING, STATUS, STORE, pipe
 
 if sys.platform == 'linux':

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import errno
 import marshal
-import os
 import sys
 
+from gpu_tracker.real import os
 from gpu_tracker.sampler.descriptors import above_standard
 
 TYPE_CHECKING = False

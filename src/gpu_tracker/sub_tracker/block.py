@@ -6,8 +6,8 @@ import itertools
 import os
 import sys
 import threading
-import time
 
+from gpu_tracker.real import time
 from gpu_tracker.sub_tracker import log_files
 
 TYPE_CHECKING = False

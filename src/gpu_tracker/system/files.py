@@ -6,9 +6,10 @@ The sampling subprocess uses this as well, so it imports nothing but ``os`` and 
 from __future__ import annotations
 
 import errno
-import os
 import stat
 import sys
+
+from gpu_tracker.real import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 import gpu_tracker as gput
+from gpu_tracker import real
 from gpu_tracker.regions import log
 from support.region_log import made_log
 
@@ -181,7 +182,7 @@ def test_after_a_full_disk_a_line_begins_anew(monkeypatch):
     with made_log(joined=True) as made:
         step('a')
         with monkeypatch.context() as patched:
-            patched.setattr(os, 'write', FullDisk())
+            patched.setattr(real.os, 'write', FullDisk())
             step('b')
             step('c')
         step('d')

@@ -82,7 +82,7 @@ def test_the_sums_in_a_region_are_written_before_its_end(written):
 
 def test_a_call_that_comes_a_second_after_the_last_has_lines_of_its_own(written, monkeypatch):
     now = [10**12]
-    monkeypatch.setattr(calls, 'monotonic_ns', lambda: now[0])
+    monkeypatch.setattr(calls.time, 'monotonic_ns', lambda: now[0])
     for _ in range(400):
         now[0] += 10**9
         with gput.region('slow'):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
+from gpu_tracker.real import os
 from gpu_tracker.regions import log
 
 TYPE_CHECKING = False

@@ -6,15 +6,15 @@ its first bytes, which show whether it may be overwritten.
 
 from __future__ import annotations
 
-import os
 import stat
 import sys
 
 from gpu_tracker.errors import ParameterError, see
+from gpu_tracker.real import os
 from gpu_tracker.recording.schema import APPLICATION_ID
 
 if sys.platform != 'win32':
-    import fcntl
+    from gpu_tracker.real import fcntl
 
 _SQLITE = b'SQLite format 3\0'
 _APPLICATION_ID = slice(68, 72)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from gpu_tracker.processes import stat
+from gpu_tracker.real import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

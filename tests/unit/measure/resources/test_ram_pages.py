@@ -353,7 +353,7 @@ def test_what_may_not_be_read_is_an_error(proc: Path, monkeypatch: pytest.Monkey
     def refuse(*_: object) -> int:
         raise PermissionError
 
-    monkeypatch.setattr('os.open', refuse)
+    monkeypatch.setattr('gpu_tracker.real.os.open', refuse)
     files = MemoryFiles(str(proc))
     with pytest.raises(PermissionError):
         files.pages(20)
