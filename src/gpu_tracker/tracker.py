@@ -43,7 +43,7 @@ class Tracker:
     :param resource_usage_file: A file that holds the result so far as JSON while tracking, and the whole one at the
         end, however the tracked process ends.
     :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not answer.
-    :param join_timeout: Seconds of each such wait.
+    :param join_timeout: Seconds of each such wait. A sampler that a signal has stopped is ended after 1 s.
     :param gpu_brand: The brand of the GPUs: ``nvidia``, ``amd``, ``intel``, or ``drm`` for all that the kernel's DRM
         drivers serve, which are all but those of NVIDIA's own driver; or several, in a list or with commas between
         them. None: all GPUs; integrated ones, which share the system's memory, count once a tracked process has memory

@@ -180,6 +180,19 @@ def test_one_that_does_not_answer_is_ended(session: Session) -> None:
     assert eventually(lambda: has_ended(pid))
 
 
+@pytest.mark.parametrize('is_held', [False, True], ids=['at the stop', 'before the launch'])
+def test_one_that_was_stopped_by_a_signal_is_ended_long_before_the_timeout(session: Session, is_held: bool) -> None:
+    pid = session.wait_until_ready()['pid']
+    os.kill(pid, signal.SIGSTOP)
+    if is_held:
+        session.announce_launch()
+        assert eventually(lambda: has_ended(pid))
+    problem = session.stop(1.0, attempts=1, timeout=TIMEOUT)
+    assert problem == 'The sampler was ended from outside; the result is what it had measured until then.'
+    assert session.evidence() is not None
+    assert eventually(lambda: has_ended(pid))
+
+
 def test_one_whose_session_ends_without_a_stop_ends_too(session: Session) -> None:
     pid = session.wait_until_ready()['pid']
     session.end()

@@ -13,7 +13,7 @@ import pytest
 
 import gpu_tracker as gput
 from support.tracked_program import PACKAGE_PARENT, answer, as_root, environment, run, start
-from support.waiting import eventually
+from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,6 +50,16 @@ def test_a_killed_sampler_costs_one_warning_and_not_the_result(caplog: pytest.Lo
         'WARNING gpu_tracker The sampler was ended from outside; the result is what it had measured until then.'
     ]
     assert tracker.resource_usage.max_ram.main.total_rss > 0
+
+
+def test_a_sampler_that_was_stopped_by_a_signal_leaves_a_result_that_is_marked(caplog: pytest.LogCaptureFixture):
+    with gput.Tracker(join_timeout=TIMEOUT) as tracker:
+        os.kill(tracker._run.session.pid, signal.SIGSTOP)
+    assert warnings_in(caplog) == [
+        'WARNING gpu_tracker The sampler was ended from outside; the result is what it had measured until then.'
+    ]
+    assert tracker.resource_usage.max_ram.main.total_rss > 0
+    assert set(tracker.sampling.lower_bounds.values()) == {'the sampler ended before the run'}
 
 
 def test_a_sampler_that_fails_says_why_and_the_result_is_what_it_had_until_then():

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import time
 
 from gpu_tracker.control_groups.places import plain, read_text
+from gpu_tracker.real import os, time
 from gpu_tracker.sampler.descriptors import above_standard
 from gpu_tracker.sampler.store import LARGE_PLACE, Store
 

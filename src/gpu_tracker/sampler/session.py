@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _LONGEST_END = 2.0
 """Seconds to wait for the end of a sampler that is a child, which has nothing left to do."""
+_LONGEST_STOPPED = 1.0
+"""Seconds to wait for a sampler that was stopped by a signal, as of a job that is suspended and resumed."""
 _KILLED = 'The sampler was ended from outside; the result is what it had measured until then.'
 _CLOSED = (
     'The program has closed descriptors of the tracker, as daemons do that close all, and with them the result. '
@@ -96,7 +98,7 @@ class Session:
 
     def announce_launch(self) -> None:
         """Tell the sampler that the command which was held back is about to run, and wait until it watches."""
-        if self._send(LAUNCH_MESSAGE) and self._channels.is_readable(LONGEST_START):
+        if self._send(LAUNCH_MESSAGE) and self._answers(LONGEST_START):
             try:
                 self._receive()
             except EOFError:
@@ -144,10 +146,7 @@ class Session:
             raise SamplerError(_CLOSED)
         if not self._send(stop_message(seconds)):
             return self._last_word()
-        for _ in range(attempts):
-            if self._channels.is_readable(timeout):
-                break
-        else:
+        if not self._answers(attempts * timeout):
             self._kill()
             return _STUCK.format(attempts * timeout)
         return self._last_word()
@@ -163,7 +162,7 @@ class Session:
             self._store.replace(totals)
         except OSError as error:
             return _UNFINISHED.format(error.strerror)
-        if not self._send(finish_message(exit_code)) or not self._channels.is_readable(timeout):
+        if not self._send(finish_message(exit_code)) or not self._answers(timeout):
             return _UNFINISHED.format('the sampler does not answer')
         try:
             answer = self._receive()
@@ -240,6 +239,28 @@ class Session:
         except BrokenPipeError:
             return False
         return True
+
+    def _answers(self, seconds: float) -> bool:
+        """Wait for an answer, and end a sampler that is stopped by a signal: its end is an answer too."""
+        while seconds > 0:
+            step = min(seconds, _LONGEST_STOPPED)
+            if self._channels.is_readable(step):
+                return True
+            seconds -= step
+            if self._is_stopped():
+                self._kill()
+        return False
+
+    def _is_stopped(self) -> bool:
+        """Return whether a signal has stopped the sampler (Linux)."""
+        try:
+            handle = os.open(f'/proc/{self.pid}/stat', os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            return b') T ' in os.read(handle, 1 << 10)
+        finally:
+            os.close(handle)
 
     def _kill(self) -> None:
         """End a sampler that has not answered, stopped ones as well."""
