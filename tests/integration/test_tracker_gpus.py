@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Self
 
+import pytest
+
 import gpu_tracker
 from support.simulated_nvml import Failure, Gpu, Hang, Process, SimulatedDriver
 from support.simulated_nvml.probe import until
@@ -167,9 +169,10 @@ def test_an_unknown_uuid_is_a_value_error_at_the_start(driver):
         )
 
 
-def test_a_driver_that_fails_costs_the_gpu_figures_only_and_one_warning(driver):
+@pytest.mark.parametrize('options', [{}, {'gpu_uuids': ['GPU-x']}], ids=['all GPUs', 'an unknown UUID'])
+def test_a_driver_that_fails_costs_the_gpu_figures_only_and_one_warning(driver, options):
     driver.write(gpus=[Gpu(uuid='GPU-a', total=GIB)], fail=[Failure('nvmlInit*', 999)])
-    with Program(driver) as program:
+    with Program(driver, **options) as program:
         program.start()
         report = program.stop()
     assert set(report['max_gpu_ram'].values()) == {'bytes', None}

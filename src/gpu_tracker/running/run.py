@@ -462,19 +462,16 @@ class Run:
     def _refusal(self, reason: str | None, text: str) -> ParameterError | None:
         """Return the error of the option that the sampler has refused; None if it has failed for another reason."""
         options = self.options
-        uuids = list(options.gpu_uuids or ())
         if reason == 'process':
             return ParameterError(
                 'process_id', options.process_id, 'the id of a process that exists', see('no-such-process')
             )
         if reason == 'uuids':
             advice = f'"gpu-tracker gpus --json" lists them; without a GPU leave it out. {see("gpu-uuids")}'
-            return ParameterError('gpu_uuids', uuids, text, advice)
+            return ParameterError('gpu_uuids', list(options.gpu_uuids or ()), text, advice)
         if reason == 'recording':
             name = 'tracking_file' if options.job_folder is None else 'job_folder'
             return ParameterError(name, getattr(options, name), text, see('cannot-write'))
-        if reason == 'driver':
-            return ParameterError('gpu_uuids', uuids, f'left out: the GPU driver {text}')
         return None
 
     def _with_warnings(self, *texts: str) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from typing import TYPE_CHECKING
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,10 +11,14 @@ from hypothesis import strategies as st
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading, Unseen
 from gpu_tracker.gpus.process_ids import UNKNOWN_ATTRIBUTION
+from gpu_tracker.resources import gpu
 from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN
 from gpu_tracker.resources.gpu.reader import GpuReader, next_reading
 from support.gpus.gpu_readings import capable, sampled
 from support.waiting import eventually
+
+if TYPE_CHECKING:
+    import pytest
 
 TIMEOUT = 300.0
 
@@ -236,3 +241,13 @@ def test_importing_the_source_imports_neither_a_driver_nor_slow_modules() -> Non
     )
     done = subprocess.run([sys.executable, '-c', program], check=True, capture_output=True, text=True)
     assert done.stdout == '[]\n'
+
+
+def test_a_driver_that_does_not_answer_refuses_no_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, '_LONGEST_START_WITH_UUIDS', 0.01)
+    is_over = threading.Event()
+    reader = GpuReader(lambda: is_over.wait(TIMEOUT) and None, 0.1, ('GPU-x',))
+    reader.start()
+    gpu.Gpu(reader, has_uuids=True).wait_until_ready()
+    assert reader.totals() == UNKNOWN
+    is_over.set()
