@@ -19,7 +19,7 @@ else:
     import os as _os
     import time as _time
 
-    _namespace = type(sys.implementation)  # that of types, which is not imported for it
+    _namespace = type(sys.implementation)  # types.SimpleNamespace, without that import
     os = _namespace(**vars(_os))
     time = _time.__loader__.create_module(_time.__spec__)  # made anew: it may be frozen already
     _time.__loader__.exec_module(time)

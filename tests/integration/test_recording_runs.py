@@ -115,10 +115,14 @@ def test_a_recording_is_overwritten_where_that_is_asked_for(tmp_path: Path) -> N
     assert names(tmp_path) == ['run.db']
 
 
-@pytest.mark.parametrize('option', ['--overwrite', '--per-process'])
-def test_options_of_recordings_need_one(option: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main([option, '-e', 'true']) == 125
-    assert capfd.readouterr().err.startswith(f'gpu-tracker: {option} needs --tf')
+def test_without_a_recording_there_is_nothing_to_overwrite() -> None:
+    run = gpu_tracker('--overwrite', '-e', 'exit 3')
+    assert (run.returncode, run.stderr) == (3, 'Resource tracking complete. Process completed with status code: 3\n')
+
+
+def test_figures_of_each_process_need_a_recording(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(['--per-process', '-e', 'true']) == 125
+    assert capfd.readouterr().err.startswith('gpu-tracker: --per-process needs --tf')
 
 
 def test_a_recording_does_not_go_where_the_report_goes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -235,8 +235,6 @@ def _check_recording(values: options.Values, parameters: dict[str, Any]) -> None
         if '{rank}' in folder or '{pid}' in folder:
             raise ParameterError('--job', folder, 'the same folder for all ranks, without {rank} and {pid}')
         parameters['job_folder'] = job.expand(parameters['job_folder'], '--job', _identity(values))
-    if values['--overwrite'] and path is None:
-        raise options.UsageError('--overwrite needs --tf')
     if values['--per-process'] and path is None and folder is None:
         raise options.UsageError('--per-process needs --tf or --job')
 
