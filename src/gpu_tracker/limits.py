@@ -88,16 +88,16 @@ class RunLimits(NamedTuple):
         """Return that none of them is kept, not even the time, since the command runs without gpu-tracker."""
         return unkept([limit.reason for limit in self.limits], UNMEASURED)
 
-    def sampled(self, kept_otherwise: Collection[str] = ()) -> dict[str, float]:
-        """Return those that the sampler has to compare with what it samples, as their values by their reasons.
+    def compared(self, kept_otherwise: Collection[str] = ()) -> dict[str, float]:
+        """Return the values of the limits that the kernel does not keep, by their reasons.
 
-        :param kept_otherwise: Reasons of those that need no sampler here, because the kernel keeps them.
+        :param kept_otherwise: Reasons of the limits that it keeps.
         """
-        return {
-            limit.reason: limit.value
-            for limit in self.limits
-            if limit.reason in SAMPLED and limit.reason not in kept_otherwise
-        }
+        return {limit.reason: limit.value for limit in self.limits if limit.reason not in kept_otherwise}
+
+    def sampled(self, kept_otherwise: Collection[str] = ()) -> dict[str, float]:
+        """Return the limits of :meth:`compared` that the sampler compares with its samples."""
+        return {reason: value for reason, value in self.compared(kept_otherwise).items() if reason in SAMPLED}
 
 
 def of_options(texts: Mapping[str, str], grace: str | None) -> RunLimits:
@@ -151,11 +151,12 @@ def exceeded(limits: Mapping[str, float], used: Mapping[str, float | None]) -> I
 
 
 def used_in(totals: Totals) -> dict[str, float | None]:
-    """Return what a run has used of all that :data:`SAMPLED` limits, for certain, by the reasons of the limits.
+    """Return what a run has used for certain, by the reasons of the limits.
 
     :param totals: The final ones.
     """
     return {
+        TIME: totals['record']['tracked_seconds'],
         CPU: totals['cpu']['combined'][0],
         MEMORY: totals['ram']['combined'][0],
         GPU_MEMORY: totals['gpu']['combined'],
@@ -168,8 +169,7 @@ def in_words(limit: Limit, amount: float, kill_after: float) -> str:
     :param amount: What was seen, in the unit of the limit.
     :param kill_after: Seconds between SIGTERM and SIGKILL.
     """
-    soft = '' if limit.reason == TIME else _SOFT
-    return f'{_exceeded(limit)}: {_used(limit, amount)}{soft}. All of them get {_signals(kill_after)}.'
+    return f'{_exceeded(limit)}: {_used(limit, amount)}. All of them get {_signals(kill_after)}.'
 
 
 def seen_late_in_words(limit: Limit, amount: float) -> str:
@@ -177,7 +177,7 @@ def seen_late_in_words(limit: Limit, amount: float) -> str:
 
     :param amount: What the final figures say, in the unit of the limit.
     """
-    return f'{_exceeded(limit)}: {_used(limit, amount)}{_SOFT}{_SEEN_LATE}.'
+    return f'{_exceeded(limit)}: {_used(limit, amount)}{_SEEN_LATE}.'
 
 
 def killed_in_words(limit: Limit, kills: int, kill_after: float) -> str:
@@ -201,7 +201,8 @@ def unkept(reasons: Iterable[str], why: str) -> str:
 
 
 def _used(limit: Limit, amount: float) -> str:
-    return _USED[limit.reason].format(text_of(amount, 'seconds' if limit.reason in {TIME, CPU} else 'bytes'))
+    used = _USED[limit.reason].format(text_of(amount, 'seconds' if limit.reason in {TIME, CPU} else 'bytes'))
+    return used if limit.reason == TIME else f'{used}{_SOFT}'
 
 
 def _exceeded(limit: Limit) -> str:

@@ -300,6 +300,19 @@ def test_who_forks_all_the_time_is_caught(marked: Marked, program: str) -> None:
     assert marked.processes() == []
 
 
+def test_a_time_limit_that_passed_unseen_before_the_end_is_reported(tmp_path: Path) -> None:
+    command = f'echo $$ > {tmp_path}/pid; kill -STOP $PPID; sleep 0.3; exit 3'
+    with started('--time-limit=0.2', '-f', 'json', '-e', command) as running:
+        main = number_in(tmp_path / 'pid')
+        eventually(lambda: state_of(main) == 'Z')
+        running.send_signal(signal.SIGCONT)
+        output, errors = running.communicate(timeout=TIMEOUT)
+    assert running.returncode == 3
+    assert json.loads(output)['exceeded_limits'] == ['time_limit']
+    assert 'gpu-tracker: --time-limit=0.2 was exceeded: the command and its descendants have run for ' in errors
+    assert errors.endswith(', which was seen only when the command had ended.\n')
+
+
 def test_a_command_within_its_limits_is_as_without(tmp_path: Path) -> None:
     limits = ['--time-limit=1h', '--cpu-limit=1h', '--memory-limit=1TB', '--gpu-memory-limit=1TB']
     with_limits = run_gpu_tracker(*limits, '-f', 'json', '-e', 'echo one; exit 3')

@@ -175,7 +175,7 @@ def _note_exceeded(run: Run, limits: RunLimits, kept_otherwise: Collection[str])
     """Have the result say which limits the command had exceeded when it ended by itself, and print that."""
     from gpu_tracker.limits import seen_late_in_words  # noqa: PLC0415 (as above)
 
-    found = run.exceeded_at_end(limits.sampled(kept_otherwise))
+    found = run.exceeded_at_end(limits.compared(kept_otherwise))
     messages = {
         reason: seen_late_in_words(limit, amount)
         for reason, amount in found

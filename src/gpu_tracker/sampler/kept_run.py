@@ -6,7 +6,6 @@ meanwhile, fcntl(2), which forked workers do not inherit. So the run of an unloc
 
 from __future__ import annotations
 
-import os
 import stat
 import sys
 

@@ -177,6 +177,10 @@ def test_the_message_of_what_was_seen_too_late() -> None:
         'the command and its descendants have had 2.346 GB of memory '
         '(a soft limit, checked at each sample), which was seen only when the command had ended.'
     )
+    assert limits.seen_late_in_words(Limit(TIME, 2.0, '2s'), 2.5) == (
+        '--time-limit=2s was exceeded: '
+        'the command and its descendants have run for 2.5 s, which was seen only when the command had ended.'
+    )
 
 
 def test_the_end_of_a_run_beyond_its_limits_in_words() -> None:
@@ -246,8 +250,9 @@ def test_the_totals_of_all_processes_together_are_compared() -> None:
         'cpu': {'main': (1.0, None), 'combined': (3.5, 1.0)},
         'ram': {'main': (400, 300, 100), 'combined': (900, None, None)},
         'gpu': {'combined': None},
+        'record': {'tracked_seconds': 7.5},
     }
-    assert limits.used_in(totals) == {CPU: 3.5, MEMORY: 900, GPU_MEMORY: None}
+    assert limits.used_in(totals) == {TIME: 7.5, CPU: 3.5, MEMORY: 900, GPU_MEMORY: None}
 
 
 def test_what_needs_a_sampler_is_what_it_compares() -> None:
