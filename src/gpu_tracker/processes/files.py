@@ -6,7 +6,7 @@ import _thread
 import os
 import resource
 
-from gpu_tracker.processes import SAMPLER_MARK, stat
+from gpu_tracker.processes import SAMPLER_MARK, SAMPLER_NAME, stat
 from gpu_tracker.processes.process import Process
 
 _MOST_BYTES = 2048
@@ -155,11 +155,13 @@ class ProcessFiles:
         process.handle = process.memory_handle = None
 
     def is_sampler(self, process: Process) -> bool | None:
-        """Return whether ``process`` is some tracker's sampler, by its command line; None while it has none.
+        """Return whether ``process`` is some tracker's sampler or its stub; None while it has no command line.
 
         That is so for a moment in the middle of execve(2): the name is new, the command line is not there yet; and from
         the moment when it gives up its memory until it has ended. One that is found gone altogether is marked as ended.
         """
+        if process.name == SAMPLER_NAME:
+            return True
         try:
             words = self._read(process, 'cmdline')
         except (FileNotFoundError, ProcessLookupError):

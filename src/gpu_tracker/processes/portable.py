@@ -8,7 +8,7 @@ import time
 
 import psutil
 
-from gpu_tracker.processes import SAMPLER_MARK
+from gpu_tracker.processes import SAMPLER_MARK, SAMPLER_NAME
 from gpu_tracker.processes.process import Process
 
 _GONE = (psutil.NoSuchProcess, psutil.ZombieProcess)
@@ -120,7 +120,7 @@ class PortableProcessTree:
             return False
         try:
             handle = psutil.Process(pid)
-            if any(SAMPLER_MARK in word for word in handle.cmdline()):
+            if handle.name() == SAMPLER_NAME.decode() or any(SAMPLER_MARK in word for word in handle.cmdline()):
                 return False
         except psutil.AccessDenied:
             pass  # another user's, so no sampler of ours

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import select
 import sys
 
 from gpu_tracker.real import os
@@ -65,3 +66,16 @@ def open_process(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except OSError:
         return None
+
+
+def is_readable(handle: int, seconds: float) -> bool:
+    """Wait until ``handle`` can be read, ``seconds`` at most, and return whether it can."""
+    if sys.platform == 'win32':
+        from gpu_tracker.sampler import windows_pipe  # noqa: PLC0415 - on Windows only
+
+        return windows_pipe.is_readable(handle, seconds)
+    if not hasattr(select, 'poll'):  # eventlet takes it away, and lets others go on while its select waits
+        return bool(select.select((handle,), (), (), seconds)[0])
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))

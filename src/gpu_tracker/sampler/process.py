@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _NOTICE = '{} has ended before its measurement. What was measured: gpu-tracker show {}'
 _LONGEST_SETTLEMENT = 60.0
 """Seconds that the sampler waits for the totals which the tracker reports."""
+_ADOPTED = 'This program has adopted the sampler: until the tracker stops, waiting for all children does not end.'
 
 
 def main(config: SamplerConfiguration, control_handle: int, status_handle: int) -> None:
@@ -134,6 +135,8 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
         recorders=recorders,
         kept=kept,
     )
+    if sys.platform == 'linux' and os.getppid() == config['owner'] != config['launcher']:
+        publisher.messages.append(('warning', _ADOPTED))
     loop = Loop(
         tree=tree,
         lineage=lineage,

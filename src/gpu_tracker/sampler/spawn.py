@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import marshal
 import re
-import select
 import sys
 
 from gpu_tracker.errors import SamplerError
 from gpu_tracker.processes import SAMPLER_MARK
 from gpu_tracker.real import os, time
-from gpu_tracker.sampler.descriptors import CONTROL, EXEC, RECORDING, STATUS, STORE, pipe
+from gpu_tracker.sampler.descriptors import CONTROL, EXEC, RECORDING, STATUS, STORE, is_readable, pipe
 
 if sys.platform == 'linux':
     # The kernel's own: gevent's os.waitpid waits for a SIGCHLD that is held back meanwhile, and eventlet's sleeps.
     from posix import wait4
 
-    from gpu_tracker.sampler.adopted import spawn_adopted
+    from gpu_tracker.sampler.adopted import spawn_on_linux
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.sampler.store import Store
+    from gpu_tracker.sampler.unseen import Stub
     from gpu_tracker.totals import Configuration
 
 _BOOTSTRAP = """\
@@ -66,11 +66,11 @@ class OwnChildren:
     """Bytes that the largest of them had."""
 
     @classmethod
-    def wait_for(cls, pid: int) -> None:
-        """Wait for one of them, unless the program has done so."""
+    def wait_for(cls, pid: int, options: int = 0) -> None:
+        """Wait for one of them, unless the program has done so; see wait4(2)."""
         try:
             if sys.platform == 'linux':
-                used = wait4(pid, 0)[2]
+                used = wait4(pid, options)[2]
                 cls.faults += used.ru_minflt + used.ru_majflt
                 cls.peak = max(cls.peak, used.ru_maxrss * 1024)
         except ChildProcessError:
@@ -85,6 +85,8 @@ class Channels:
         self.status = status
         self.child: subprocess.Popen[bytes] | None = None
         """The sampler where it is a child of this process, which it is not on Linux."""
+        self.stub: Stub | None = None
+        """The sampler's parent, if this process would adopt the sampler otherwise (Linux)."""
 
     def send_configuration(self, content: bytes) -> None:
         """Send what the sampler is to do, while this process holds the reading end too: no SIGPIPE can come.
@@ -106,15 +108,7 @@ class Channels:
 
     def is_readable(self, seconds: float) -> bool:
         """Wait for a message, or the end of the sampler."""
-        if sys.platform == 'win32':
-            from gpu_tracker.sampler.windows_pipe import is_readable  # noqa: PLC0415 - on Windows only
-
-            return is_readable(self.status, seconds)
-        if not hasattr(select, 'poll'):  # eventlet takes it away, and lets others go on while its select waits
-            return bool(select.select((self.status,), (), (), seconds)[0])
-        poll = select.poll()
-        poll.register(self.status, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
+        return is_readable(self.status, seconds)
 
     def close(self) -> None:
         """Close both."""
@@ -122,7 +116,9 @@ class Channels:
         os.close(self.status)
 
     def wait_for_child(self, seconds: float) -> None:
-        """Wait for the end of a sampler that is a child and has been asked to end, and reap it."""
+        """Wait for the end of a child that ends with the sampler, which has been asked to end, and reap it."""
+        if self.stub is not None:
+            self.stub.reap(seconds, OwnChildren.wait_for)
         if self.child is not None:
             from subprocess import TimeoutExpired  # noqa: PLC0415 - costs 13 ms; it has been imported to start the child
 
@@ -199,7 +195,14 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
                 EXEC: exec_handle,
                 RECORDING: recording_handle,
             }
-            spawn_adopted(words, FLAGS, environment(), handles, OwnChildren.wait_for)
+            channels.stub = spawn_on_linux(
+                words,
+                FLAGS,
+                environment(),
+                handles,
+                OwnChildren.wait_for,
+                reaps_orphans=config['launcher'] == os.getpid(),
+            )
         else:
             words += ['0', '1', str(len(content))]
             channels.child = _spawn_child(words, control_read, status_write)

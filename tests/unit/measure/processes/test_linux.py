@@ -110,6 +110,18 @@ def test_a_sampler_is_known_from_the_time_on_when_what_starts_it_still_runs(
     assert tree.foreign_cpu == 1.75
 
 
+def test_the_parent_of_a_sampler_has_its_name_and_is_no_member(proc: ProcFolder) -> None:
+    tree = open_tree(proc)
+    proc.put(60, ROOT)
+    proc.put(61, ROOT, name='gput-sampler')
+    tree.refresh()
+    assert (pids(tree), list(tree.samplers)) == ([ROOT, 60], [61])
+    proc.put(60, ROOT, name='gput-sampler')
+    tree.refresh()
+    tree.refresh()
+    assert (pids(tree), list(tree.samplers)) == ([ROOT], [61, 60])
+
+
 def test_samplers_are_no_members_whoever_started_them(proc: ProcFolder) -> None:
     proc.put(SAMPLER, ROOT)
     proc.put(60, ROOT, words=f'python\0-c\0x\0{SAMPLER_MARK}')
