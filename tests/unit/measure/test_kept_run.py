@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker import real
 from gpu_tracker.sampler.kept_run import KeptRun, RunFile, local_folders, remove_oldest
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def test_without_proc_there_is_no_folder(tmp_path: Path) -> None:
 
 
 def test_the_home_of_another_user_is_left_out(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, 'geteuid', lambda: 54_321)
+    monkeypatch.setattr(real.os, 'geteuid', lambda: 54_321)
     assert folders(home, {'/': 'ext4'}) == ['/nowhere/gpu-tracker-54321/runs']
 
 
