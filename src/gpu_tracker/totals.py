@@ -105,6 +105,8 @@ class Configuration(TypedDict):
     """The path of a file, the fields of a :class:`gpu_tracker.report.Form`, and whether the file is a table of runs."""
     units: tuple[str, str, str, int | None]
     """Those of that file: of RAM, GPU RAM and time, and the number of cores expected."""
+    keeps: bool
+    """The evidence is kept in a file in case the run is killed."""
     settles: bool
     """The tracker writes that file itself after a stop."""
     sections: tuple[str, ...]

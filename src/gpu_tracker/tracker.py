@@ -37,7 +37,8 @@ class Tracker:
     :param n_expected_cores: The cores that the tracked process is expected to use, by which its hardware percentages
         are divided; all cores of the machine where not given. ``'allowed'``: those that it may use when the tracker is
         made, by its affinity and the quotas of its control groups; a quota of 1.5 cores counts as 2.
-    :param gpu_uuids: The UUIDs of the GPUs whose utilization counts; all GPUs where not given.
+    :param gpu_uuids: The UUIDs of the GPUs whose utilization counts; all GPUs where not given. A short-lived process
+        checks them, for 5 s at most.
     :param disable_logs: Do not log warnings.
     :param process_id: The process to track; the calling one where not given.
     :param resource_usage_file: A file that holds the result so far as JSON while tracking, and the whole one at the
@@ -104,6 +105,7 @@ class Tracker:
         options = Options(**given)
         self.state = self.State.NEW
         self._run = Run(options, log)
+        self._run.check_uuids()
         self._owner = 0
         self._usage: ResourceUsage | None = None
         self._regions: tuple[Region, ...] | None = None
@@ -129,7 +131,7 @@ class Tracker:
         """Start tracking; return when the first sample is complete.
 
         :raises RuntimeError: where it was started before, or where nothing can be measured; the program can go on then.
-        :raises ValueError: where the driver knows no GPU with one of the UUIDs, or the process does not exist any more.
+        :raises ValueError: if the process does not exist any more, or a GPU does not.
         """
         if self.state is not self.State.NEW:
             message = f'This tracker was started already (it is {self.state.name}); make a new one for another run.'

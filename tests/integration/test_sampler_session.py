@@ -39,6 +39,7 @@ def configuration(**changes: object) -> dict[str, Any]:
         'uuids': None,
         'overhead': None,
         'report': None,
+        'keeps': True,
         'settles': False,
         'units': ('bytes', 'bytes', 'seconds', None),
         'sections': (),

@@ -24,9 +24,9 @@ import json, os, subprocess, sys
 import gpu_tracker as gput
 
 child = subprocess.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()'], stdin=subprocess.PIPE)
-tracker = gput.Tracker(sleep_time=0.1, gpu_ram_unit='bytes', time_unit='seconds', **json.loads(sys.argv[1]))
 print(json.dumps([os.getpid(), child.pid]), flush=True)
 input()
+tracker = gput.Tracker(sleep_time=0.1, gpu_ram_unit='bytes', time_unit='seconds', **json.loads(sys.argv[1]))
 tracker.start()
 print('started', flush=True)
 input()
@@ -61,7 +61,7 @@ class Program:
         return json.loads(output)
 
     def fail(self) -> str:
-        """Start, and return the last line of the traceback."""
+        """Make a tracker, and return the last line of the traceback."""
         _, errors = self._process.communicate('\n', timeout=TIMEOUT)
         return errors.splitlines()[-1]
 
@@ -159,7 +159,7 @@ def test_uuids_restrict_the_utilization_only(driver):
     }
 
 
-def test_an_unknown_uuid_is_a_value_error_at_the_start(driver):
+def test_an_unknown_uuid_is_a_value_error(driver):
     driver.write(gpus=[Gpu(uuid='GPU-a', total=GIB)])
     with Program(driver, gpu_uuids=['GPU-a', 'GPU-x']) as program:
         assert program.fail() == (

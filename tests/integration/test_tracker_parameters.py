@@ -46,13 +46,11 @@ def test_the_error_names_the_parameter_what_is_accepted_and_the_value(parameter,
     assert str(caught.value).partition('. See ')[0] == f'{parameter} must be {accepted}, not {value!r}'
 
 
-def test_an_unknown_uuid_is_refused_by_start_also_without_a_gpu(monkeypatch):
+def test_an_unknown_uuid_is_refused_also_without_a_gpu(monkeypatch):
     samplers = Samplers()
     monkeypatch.setenv('MARK_OF_A_TEST', samplers.environment['MARK_OF_A_TEST'])
-    tracker = gput.Tracker(gpu_uuids=['GPU-unknown'])
     with pytest.raises(ValueError, match=r'^gpu_uuids must be .*, not \[\'GPU-unknown\'\]\. '):
-        tracker.start()
-    assert tracker.state is gput.Tracker.State.NEW
+        gput.Tracker(gpu_uuids=['GPU-unknown'])
     assert samplers.none_left()
 
 

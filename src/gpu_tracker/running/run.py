@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _LONGEST_DISCARD = 2.0
 """Seconds to wait for a sampler that removes what it has recorded."""
+_LONGEST_CHECK = 5.0
+"""Seconds that a check of UUIDs takes at most."""
 _READERS = ('proc', 'psutil')
 _RU_MAXRSS_UNIT = 1 if sys.platform == 'darwin' else 1024
 """Bytes in one unit of ru_maxrss, see getrusage(2) of the system."""
@@ -162,6 +164,28 @@ class Run:
             self.notify_first()
             if self._command.launcher is not None:
                 session.announce_launch()
+
+    def check_uuids(self) -> None:
+        """Check the UUIDs of GPUs, if there are any, in a sampler that is ended at once.
+
+        The driver is not loaded into the program. A driver that does not answer in time is no error.
+
+        :raises ParameterError: if this machine has no GPU of a UUID.
+        """
+        if self.options.gpu_uuids is None:
+            return
+        try:
+            session = Session(self._configuration(keeps=False))
+        except SamplerError:
+            return  # the start reports it
+        try:
+            session.wait_until_ready(_LONGEST_CHECK)
+        except SamplerError as error:
+            refusal = self._refusal(session.refusal, str(error))
+            if refusal is not None and refusal.parameter == 'gpu_uuids':
+                raise refusal from None
+        finally:
+            session.end()
 
     def _open_session(self) -> Session:
         """Make the files, and start the sampler with them."""
@@ -406,7 +430,7 @@ class Run:
 
         return record_of(self.require_totals())
 
-    def _configuration(self) -> Configuration:
+    def _configuration(self, *, keeps: bool = True) -> Configuration:
         options, command = self.options, self._command
         percent = options.max_overhead_percent
         is_held = command is not None and command.launcher is not None
@@ -424,6 +448,7 @@ class Run:
             'uuids': options.gpu_uuids,
             'overhead': None if percent is None else percent / 100,
             'report': self._report,
+            'keeps': keeps,
             'settles': is_held,
             'units': options.units(),
             'sections': options.sections,

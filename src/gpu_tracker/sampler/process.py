@@ -179,7 +179,7 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
 
 def _keep(config: SamplerConfiguration) -> KeptRun | None:
     """Return the file that outlives this process; None if there can be none."""
-    if sys.platform != 'linux':
+    if sys.platform != 'linux' or not config['keeps']:
         return None
     from gpu_tracker.sampler import kept_run  # noqa: PLC0415 - not for other systems
 

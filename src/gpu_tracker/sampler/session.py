@@ -70,15 +70,15 @@ class Session:
         self.refusal: str | None = None
         """The short name of the reason for which the sampler has refused to start."""
 
-    def wait_until_ready(self) -> Message:
-        """Wait for the first sample, and return what the sampler tells with it.
+    def wait_until_ready(self, seconds: float = LONGEST_START) -> Message:
+        """Wait for the first sample, ``seconds`` at most, and return what the sampler tells with it.
 
         :raises SamplerError: where it does not come; :attr:`refusal` says whether a parameter is the reason.
         """
         from gpu_tracker.sampler.kept_run import RunFile  # noqa: PLC0415 - while the sampler starts
 
-        if not self._channels.is_readable(LONGEST_START):
-            message = f'The sampler was not ready after {LONGEST_START:.0f} s.'
+        if not self._channels.is_readable(seconds):
+            message = f'The sampler was not ready after {seconds:.0f} s.'
             raise SamplerError(message)
         try:
             answer = messages.receive(self._channels.status)
