@@ -1,7 +1,6 @@
-"""Signals that end all descendants of this process, a subreaper, and what they fork meanwhile. Linux only.
+"""Ends all descendants of this process, a subreaper, and what they fork meanwhile: SIGTERM, then SIGKILL. Linux only.
 
-The caller reaps, decides when SIGTERM has had its time, and waits between two scans as :class:`Pauses` says. Processes
-are scanned again and again, since one that forks and ends at once is gone before it can be signalled.
+Processes are scanned again and again: a process that forks and ends at once is gone before it can be signalled.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 _SHORT_PAUSE, _LONG_PAUSE = 0.01, 1.0
 _SAMPLERS_GRACE = 5.0
 """Seconds that samplers have at most; they take some hundredths, but where the machine is busy."""
-STUCK_AFTER = 10.0
-"""Seconds of SIGKILL after which processes that are left are to be reported: they wait for a device, or belong to
-another user."""
+_STUCK_AFTER = 10.0
+"""Seconds of SIGKILL after which processes that are left are reported: they wait for a device, or belong to another
+user."""
 
 
 class SamplersGrace:
@@ -40,17 +39,17 @@ class SamplersGrace:
     def __init__(self) -> None:
         self._until = float('inf')
 
-    def begin(self) -> None:
-        """Let the time pass from now on: all others are ended."""
-        self._until = min(self._until, time.monotonic() + _SAMPLERS_GRACE)
+    def begin(self, after: float = 0.0) -> None:
+        """Let the time begin when all others get SIGKILL, in ``after`` seconds at the latest."""
+        self._until = min(self._until, time.monotonic() + after + _SAMPLERS_GRACE)
 
     def spares(self, pid: int) -> bool:
         """Return whether a process is such a sampler, and still has time."""
         return time.monotonic() < self._until and descendants.is_sampler(pid)
 
 
-class Pauses:
-    """When the next scan for what is left is due: soon while scans find new processes, then less and less often."""
+class _Pauses:
+    """When the next scan is due: soon while scans find new processes, then less and less often."""
 
     def __init__(self) -> None:
         self.due = time.monotonic()
@@ -58,13 +57,9 @@ class Pauses:
         self._pause = _SHORT_PAUSE
 
     def scanned(self, *, found_new: bool = False) -> None:
-        """Take note of a scan that has just been made.
-
-        :param found_new: It has found processes that the one before had not.
-        """
-        pause = _SHORT_PAUSE if found_new else self._pause
-        self.due = time.monotonic() + pause
-        self._pause = min(2 * pause, _LONG_PAUSE)
+        """Plan the next scan; this one may have found processes that the one before had not."""
+        self.due = time.monotonic() + (_SHORT_PAUSE if found_new else self._pause)
+        self._pause = min(2 * self._pause, _LONG_PAUSE)
 
 
 class Ending:
@@ -165,6 +160,51 @@ class Ending:
                 pass  # nobody is in it, or nobody whom this user may signal
 
 
-def in_words(processes: Iterable[Process]) -> str:
+def end_tree(
+    ending: Ending,
+    *,
+    reap: Callable[[], bool],
+    wait: Callable[[float], bool],
+    deadline: Callable[[], float],
+    stuck: Callable[[str], bool],
+    leader_runs: Callable[[], bool] = lambda: False,
+    is_spared: Callable[[int], bool] = lambda _: False,
+) -> None:
+    """Send SIGTERM to all descendants that are there, and SIGKILL to what is left, until nothing is.
+
+    :param reap: Reaps what has ended; returns whether anything is left.
+    :param wait: Waits until a monotonic time, or until something happens; returns whether to send SIGKILL now.
+    :param deadline: Returns the monotonic time at which SIGKILL follows.
+    :param stuck: Called once with the names of processes that SIGKILL does not end; returns whether to give up.
+    :param leader_runs: Returns whether the leader of the process group was not reaped yet, see :class:`Ending`.
+    :param is_spared: Whether the child with a pid is left alone.
+    """
+    pauses = _Pauses()
+    while any_left := reap():
+        now = time.monotonic()
+        if now >= deadline():
+            break
+        if now >= pauses.due:
+            ending.terminate(leader_runs=leader_runs())
+            pauses.scanned()
+        if wait(min(pauses.due, deadline())):
+            break
+    if not any_left:
+        return
+    pauses, begun, is_reported = _Pauses(), time.monotonic(), False
+    while reap():
+        now = time.monotonic()
+        if now >= pauses.due:
+            left, found_new = ending.kill(leader_runs=leader_runs())
+            pauses.scanned(found_new=found_new)
+            if left and not is_reported and now - begun > _STUCK_AFTER:
+                is_reported = True
+                if stuck(_in_words(left)):
+                    return
+        ending.kill_children(is_spared)
+        wait(pauses.due)
+
+
+def _in_words(processes: Iterable[Process]) -> str:
     """Return the names and pids of processes, for a message."""
     return ', '.join(f'{process.name.decode(errors="replace")} (pid {process.pid})' for process in processes)

@@ -16,7 +16,7 @@ from gpu_tracker import limits
 from gpu_tracker.processes import descendants, proc_fault
 from gpu_tracker.processes.reaped import OrphansUse
 from gpu_tracker.running import supervise
-from gpu_tracker.running.ending import STUCK_AFTER, Ending, Pauses, SamplersGrace, in_words
+from gpu_tracker.running.ending import Ending, SamplersGrace, end_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,12 +107,20 @@ class Enforcement:
                 return self._orphans
             self._wait(self._next_check())
         self._warn(message)
-        ending: Ending | _CommandAlone = Ending(is_spared=self._is_spared, control_group=self._group)
+        ending = Ending(is_spared=self._is_spared, control_group=self._group)
         if not self._sees_tree:
             self._warn(f'only the command itself is ended, for its descendants cannot be found: {proc_fault()}')
             ending = _CommandAlone(self._process_id)
-        self._end_gently(ending)
-        self._end_by_force(ending)
+        deadline = time.monotonic() + self._limits.kill_after
+        self._samplers_grace.begin(self._limits.kill_after)
+        end_tree(
+            ending,
+            reap=self._reap,
+            wait=self._is_hurried,
+            deadline=lambda: deadline,
+            stuck=self._report_stuck,
+            is_spared=self._spares_child,
+        )
         return self._orphans
 
     def _watch_samples(self) -> None:
@@ -169,40 +177,16 @@ class Enforcement:
         left = None if until is None else min(max(0.0, until - time.monotonic()), _LONGEST_WAIT)
         return supervise.pass_on_next(self._process_id, left, (signal.SIGIO,) if self._watches_samples else ())
 
-    def _end_gently(self, ending: Ending | _CommandAlone) -> None:
-        """Send SIGTERM to all that are there, and give them the time that they have."""
-        deadline = time.monotonic() + self._limits.kill_after
-        pauses = Pauses()
-        while self._reap():
-            now = time.monotonic()
-            if now >= deadline:
-                return
-            if now >= pauses.due:
-                ending.terminate()
-                pauses.scanned()
-            received = self._wait(min(pauses.due, deadline))
-            if received in _HURRYING and supervise.has_ended(self._process_id):
-                return  # there is nobody any more who it could be passed on to
+    def _is_hurried(self, until: float) -> bool:
+        """Wait; return whether a signal asks to end that cannot be passed on, as the command has ended."""
+        is_hurried = self._wait(until) in _HURRYING and supervise.has_ended(self._process_id)
+        if is_hurried:
+            self._samplers_grace.begin()
+        return is_hurried
 
-    def _end_by_force(self, ending: Ending | _CommandAlone) -> None:
-        """Send SIGKILL to all that is left and all that comes, until nothing does."""
-        pauses = Pauses()
-        begun = time.monotonic()
-        self._samplers_grace.begin()
-        is_reported = False
-        while self._reap():
-            now = time.monotonic()
-            if now >= pauses.due:
-                left, found_new = ending.kill()
-                pauses.scanned(found_new=found_new)
-                if now - begun > STUCK_AFTER:
-                    if left and not is_reported:
-                        self._warn(f'SIGKILL does not end {in_words(left)}')
-                    is_reported = True
-                    if supervise.has_ended(self._process_id):
-                        return
-            ending.kill_children(self._spares_child)
-            self._wait(pauses.due)
+    def _report_stuck(self, left: str) -> bool:
+        self._warn(f'SIGKILL does not end {left}')
+        return supervise.has_ended(self._process_id)
 
     def _reap(self) -> bool:
         """Reap those that have ended, except for the command; return whether the command or any other is left."""
@@ -241,25 +225,28 @@ class Enforcement:
         return [process for process in found if process is not None]
 
 
-class _CommandAlone:
-    """Ends the command as :class:`.Ending` does, without its descendants: where /proc does not show these."""
+class _CommandAlone(Ending):
+    """Ends the command without its descendants: if /proc does not show these."""
 
     def __init__(self, process_id: int) -> None:
+        super().__init__()
         self._process_id = process_id
         self._is_terminated = False
 
-    def terminate(self) -> None:
+    def terminate(self, *, leader_runs: bool = False) -> None:
         """Send SIGTERM once."""
+        del leader_runs
         if not self._is_terminated:
             self._is_terminated = True
             self._send(signal.SIGTERM, signal.SIGCONT)
 
-    def kill(self) -> tuple[list[Process], bool]:
+    def kill(self, *, leader_runs: bool = False) -> tuple[list[Process], bool]:
         """Send SIGKILL."""
+        del leader_runs
         self._send(signal.SIGKILL)
         return [], False
 
-    def kill_children(self, spared: object) -> None:
+    def kill_children(self, spared: object = None) -> None:
         """Do nothing: there is no list of them."""
 
     def _send(self, *numbers: int) -> None:

@@ -8,7 +8,7 @@ import time
 
 from gpu_tracker.processes import descendants
 from gpu_tracker.processes.reaped import OrphansUse
-from gpu_tracker.running.ending import STUCK_AFTER, Ending, Pauses, in_words
+from gpu_tracker.running.ending import Ending, end_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,8 +66,23 @@ class ProgramProcesses:
         if self.reason is None and any_left:
             self.left_behind = len(self._ending.left())
         self._events.end('it has ended, and has left processes behind')  # no matter where none are left
-        self._end_gently()
-        self._end_by_force()
+        end_tree(
+            self._ending,
+            reap=self._reap,
+            wait=self._wait,
+            deadline=lambda: self._events.deadline or time.monotonic(),
+            stuck=self._report_stuck,
+            leader_runs=lambda: self.status is None,
+            is_spared=lambda pid: self._spares_samplers and descendants.is_sampler(pid),
+        )
+
+    def _wait(self, until: float) -> bool:
+        self._events.wait(until - time.monotonic())
+        return False
+
+    def _report_stuck(self, left: str) -> bool:
+        self._stuck(left)
+        return False
 
     def _reap(self) -> bool:
         """Wait for those that have ended; return whether any are left."""
@@ -84,35 +99,6 @@ class ProgramProcesses:
                 self.status, self.exact = status, usage
             elif is_own_use:
                 self.orphans = self.orphans.plus(usage)
-
-    def _end_gently(self) -> None:
-        """Send SIGTERM to all that are there now, and give them the time that they have."""
-        pauses = Pauses()
-        while self._reap():
-            now = time.monotonic()
-            deadline = self._events.deadline or now
-            if now >= deadline:
-                return
-            if now >= pauses.due:
-                self._ending.terminate(leader_runs=self.status is None)
-                pauses.scanned()
-            self._events.wait(min(pauses.due, deadline) - time.monotonic())
-
-    def _end_by_force(self) -> None:
-        """Send SIGKILL to all that is left and all that comes, until nothing does."""
-        pauses = Pauses()
-        begun = time.monotonic()
-        is_reported = False
-        while self._reap():
-            now = time.monotonic()
-            if now >= pauses.due:
-                left, found_new = self._ending.kill(leader_runs=self.status is None)
-                pauses.scanned(found_new=found_new)
-                if left and not is_reported and now - begun > STUCK_AFTER:
-                    is_reported = True
-                    self._stuck(in_words(left))
-            self._ending.kill_children(lambda pid: self._spares_samplers and descendants.is_sampler(pid))
-            self._events.wait(pauses.due - time.monotonic())
 
     def _is_spared(self, process: Process) -> bool:
         return self._spares_samplers and process.parent == os.getpid() and descendants.is_sampler(process.pid)
