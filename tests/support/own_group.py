@@ -11,7 +11,7 @@ NO_STORAGE = (
 )
 
 OWN_FILES = """
-import json, os, sys, time
+import json, os, select, sys, time
 def folder_of(controller=''):
     lines = [line.rstrip('\\n').split(':', 2) for line in open('/proc/self/cgroup')]
     path = next(path for _, names, path in lines if controller in names.split(','))
@@ -35,12 +35,16 @@ if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
         burn(0.3)
-        os.write(writing, str(time.process_time()).encode())
+        os.write(writing, b'%d %f' % (os.getpid(), time.process_time()))
     os._exit(0)
 os.wait()
 os.close(writing)
-of_daemon = float(os.read(reading, 100))
-while os.read(reading, 1): pass  # until it has ended
+pid, of_daemon = os.read(reading, 100).split()
+of_daemon = float(of_daemon)
+try:
+    select.select([os.pidfd_open(int(pid))], [], [])  # until it has ended
+except ProcessLookupError:
+    pass
 print(json.dumps([of_daemon, time.process_time() - before]))
 """
 """Has a daemon for which nobody waits, and which has ended before it; prints the CPU seconds of both.

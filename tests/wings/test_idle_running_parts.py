@@ -98,7 +98,7 @@ def test_a_measurement_that_was_given_up_starts_no_tracker() -> None:
     measurement.give_up()
     uuids.allowed.set()
     assert os.read(measurement.ready_handle, 1) == b''
-    assert measurement._tracker is None
+    assert measurement._run is None
     assert measurement.problem == 'the tracker was not ready in time'
     for handle in (measurement.ready_handle, exec_handle, writer):
         os.close(handle)
