@@ -10,7 +10,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from gpu_tracker.running.run import Run
 
+import gpu_tracker as gput
+from gpu_tracker.sampler.session import Session
 from support.cli_program import Terminal, state_of
 from support.tracked_program import Samplers, answer, cpu_seconds, run, start, status_of
 from support.waiting import eventually
@@ -193,3 +196,20 @@ def test_a_tracked_process_that_ends_early_keeps_its_result_and_makes_no_busy_lo
         output, _ = program.communicate('\n')
     assert json.loads(output) == [0, True, 1]
     assert samplers.none_left()
+
+
+@pytest.mark.parametrize(('of', 'name'), [(Session, 'evidence'), (Session, 'end'), (Run, 'settle')])
+def test_an_interrupt_after_the_last_sample_leaves_a_result(monkeypatch: pytest.MonkeyPatch, of: type, name: str):
+    call, given = getattr(of, name), [KeyboardInterrupt]
+
+    def interrupted(*arguments: object) -> object:
+        if given:
+            raise given.pop()
+        return call(*arguments)
+
+    tracker = gput.Tracker(ram_unit='bytes')
+    tracker.start()
+    monkeypatch.setattr(of, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        tracker.stop()
+    assert tracker.resource_usage.max_ram.main.total_rss > 1_000_000

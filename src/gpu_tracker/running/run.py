@@ -113,6 +113,8 @@ class Run:
         if command is not None and command.launcher is not None and default_reader() == 'proc':
             self._launcher_peak = _peak_of(command.launcher)
         self._evidence: Evidence | None = None
+        self._conclude: Callable[[], None] | None = None
+        """Makes the totals when the sampler was asked to stop."""
         self._facts: KernelFacts | None = None
         self._additions: dict[str, Any] = {}
         """What totals have beside what was measured."""
@@ -216,18 +218,23 @@ class Run:
             raise SamplerError(_NO_RESULT)
         self.seconds = now - self._started_at
         children, switches = self._children_use(), self._own_switches()
-        self._files.leave()
         is_cut_off = True
-        try:
-            self.problem = session.stop(self.seconds, self.options.n_join_attempts, self.options.join_timeout)
-            is_cut_off = self.problem is not None
-        finally:  # also if the user interrupts it
-            self._evidence = session.evidence()
+
+        def conclude() -> None:
+            self._evidence = self._evidence or session.evidence()
             if not session.is_recording or self._evidence is None:
                 session.end()
                 self._files.end()
             if self._evidence is not None:
                 self._settle_own(now, children, switches, is_cut_off=is_cut_off)
+
+        self._conclude = conclude
+        try:
+            self._files.leave()
+            self.problem = session.stop(self.seconds, self.options.n_join_attempts, self.options.join_timeout)
+            is_cut_off = self.problem is not None
+        finally:  # also if the user interrupts it
+            conclude()
         if self.problem is not None and self._command is not None and self._command.launcher is not None:
             self._main_at_end = _read_ended(self.options.process_id)
         totals = self.require_totals()
@@ -407,6 +414,8 @@ class Run:
 
         :raises SamplerError: if there are none.
         """
+        if self.totals is None and self._conclude is not None:
+            self._conclude()  # the user has interrupted it
         if self.totals is None:
             raise SamplerError(_NO_RESULT)
         return self.totals
