@@ -10,9 +10,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from gpu_tracker.running.run import Run
 
 import gpu_tracker as gput
+from gpu_tracker.running.run import Run
 from gpu_tracker.sampler.session import Session
 from support.cli_program import Terminal, state_of
 from support.tracked_program import Samplers, answer, cpu_seconds, run, start, status_of

@@ -136,9 +136,6 @@ class Run:
         :raises SamplerError: if nothing can be measured.
         :raises ParameterError: if the sampler refuses an option: there is no such process or GPU.
         """
-        fault = proc_fault() if sys.platform == 'linux' else None
-        if fault is not None:
-            raise SamplerError(fault)
         session = self._open_session()
         try:
             if not self._tracks_itself:
@@ -197,8 +194,8 @@ class Run:
             if sys.platform != 'linux':
                 self._files.hand_over()  # before the sampler, which cannot inherit the lock, takes one of its own
             session = Session(configuration)
-        except BaseException:
-            self._files.discard()
+        except BaseException as error:
+            self._files.discard(is_unmeasured=isinstance(error, SamplerError))
             raise
         self._files.hand_over()
         return session
@@ -440,6 +437,9 @@ class Run:
         return record_of(self.require_totals())
 
     def _configuration(self, *, keeps: bool = True) -> Configuration:
+        fault = proc_fault() if sys.platform == 'linux' else None
+        if fault is not None:
+            raise SamplerError(fault)
         options, command = self.options, self._command
         percent = options.max_overhead_percent
         is_held = command is not None and command.launcher is not None
