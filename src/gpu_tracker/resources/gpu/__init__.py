@@ -48,7 +48,7 @@ class Gpu(Resource):
     def wait_until_ready(self) -> None:
         """Wait for the driver's first answer.
 
-        :raises RefusedError: if a UUID is that of no GPU.
+        :raises RefusedError: if no GPU has the UUID.
         """
         self._reader.wait(_LONGEST_START_WITH_UUIDS if self._has_uuids else _LONGEST_START)
         if self._reader.error is not None:
