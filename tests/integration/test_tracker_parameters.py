@@ -1,4 +1,4 @@
-"""Errors that the tracker raises for bad parameters; tests/unit/running/test_parameters.py checks most of them."""
+"""Errors that the tracker raises for bad parameters; tests/unit/running/test_options.py checks most of them."""
 
 from __future__ import annotations
 
