@@ -21,6 +21,7 @@ import select
 import signal
 import sys
 import termios
+import time
 import types
 from functools import wraps
 from importlib import import_module
@@ -57,6 +58,9 @@ def pretend(system: str) -> None:
         _show(module, shown.pop(module, {}), frozenset(names.split()))
     for module, changed in shown.items():
         _show(module, changed, frozenset())
+    real = types.ModuleType('gpu_tracker.real')  # which copies what it finds, past what is shown
+    vars(real).update({'os': os, 'time': time, **({} if system == 'win32' else {'fcntl': fcntl})})
+    sys.modules[real.__name__] = real
 
 
 def _is_own(frame) -> bool:

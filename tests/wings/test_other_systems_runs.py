@@ -370,7 +370,8 @@ def test_a_process_that_runs_already(system: OtherSystem, target: subprocess.Pop
         output, _ = process.communicate(timeout=TIMEOUT)
     assert process.returncode in {0, 125}  # where it has ended before the first sample
     if process.returncode == 0:
-        assert json.loads(output)['max_ram']['main']['total_rss'] > 0
+        rss = json.loads(output)['max_ram']['main']['total_rss']
+        assert rss is None or rss > 0  # it may have ended during the first sample
 
 
 STUCK = """
