@@ -334,19 +334,31 @@ class LinuxProcessTree:
         return moved
 
     def _of_concern(self, new: list[int]) -> list[int]:
-        """Return those of the ``new`` pids that may belong to the tree: most are others', and are read no further."""
-        parents = {pid: self._files.parent(pid) for pid in new}
-        return [
-            pid
-            for pid, parent in parents.items()
-            if parent is not None
-            and (
-                parent in self.members
-                or parent in self._samplers
-                or parent in parents
-                or (self._orphans and self._orphans.may_adopt(parent))
-            )
+        """Return those of the ``new`` pids that may belong to the tree: most are others', and are read no further.
+
+        They are below a member or a sampler, were handed to an adopter, or are below a process that has just ended.
+        """
+        children: dict[int, list[int]] = {}
+        ended: set[int] = set()
+        for pid in new:
+            parent = self._files.parent(pid)
+            if parent is None:
+                ended.add(pid)
+            else:
+                children.setdefault(parent, []).append(pid)
+        orphans = self._orphans
+        found = [
+            parent
+            for parent in children
+            if parent in self.members
+            or parent in self._samplers
+            or parent in ended
+            or (orphans is not None and orphans.may_adopt(parent))
         ]
+        n_known = len(found)
+        for parent in found:  # grows while it is walked
+            found += children.pop(parent, ())
+        return found[n_known:]
 
     def _admit(self, process: Process) -> None:
         """Make a new ``process`` a member, unless it is a sampler or was started by one."""

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import os
 import resource
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpu_tracker.processes import SAMPLER_MARK
+from gpu_tracker.processes.files import ProcessFiles
 from gpu_tracker.processes.linux import LinuxProcessTree
 from support.simulated_proc import PAGE, ProcFolder
 
@@ -62,6 +64,26 @@ def test_new_ones_are_found_with_their_own_children(proc: ProcFolder) -> None:
 def test_a_root_that_does_not_exist(proc: ProcFolder) -> None:
     with pytest.raises(ProcessLookupError):
         LinuxProcessTree(51, own_pid=SAMPLER, proc=str(proc.path))
+
+
+def test_processes_of_others_are_read_once_at_the_start(proc: ProcFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    for pid, parent in ((51, ROOT), (60, 51), (70, SHELL), (71, 70), (72, 71)):
+        proc.put(pid, parent)
+    read = Counter[int]()
+    read_parent, opened = ProcessFiles.parent, ProcessFiles.open
+
+    def parent(files: ProcessFiles, pid: int) -> int | None:
+        read[pid] += 1
+        return read_parent(files, pid)
+
+    def open_(files: ProcessFiles, pid: int) -> Process | None:
+        read[pid] += 1
+        return opened(files, pid)
+
+    monkeypatch.setattr(ProcessFiles, 'parent', parent)
+    monkeypatch.setattr(ProcessFiles, 'open', open_)
+    assert pids(open_tree(proc)) == [ROOT, 51, 60]
+    assert {pid: read[pid] for pid in (60, 70, 71, 72)} == {60: 2, 70: 1, 71: 1, 72: 1}
 
 
 def test_who_is_read_below_a_parent_that_ends_meanwhile_is_found_below_its_adopter(
