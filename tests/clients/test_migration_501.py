@@ -70,7 +70,7 @@ facts['stop within the block'] = raised(stopped_within)
 facts['sleep_time=0.05'] = made(sleep_time=0.05)
 facts['ram_unit=mb'] = made(ram_unit='mb')
 facts['n_expected_cores'] = [made(n_expected_cores=cores) for cores in (0, 2.0, '3')]
-facts['gpu_uuids'] = None if is_old else raised(gput.Tracker(disable_logs=True, gpu_uuids={'GPU-1'}).start)
+facts['gpu_uuids'] = None if is_old else made(gpu_uuids={'GPU-1'})
 facts['process_id'] = made(process_id=2**30)
 facts['other ending'] = made(tracking_file='run.db')
 with gput.Tracker(disable_logs=True, resource_usage_file='usage') as kept:
