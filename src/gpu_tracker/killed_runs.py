@@ -77,21 +77,16 @@ class KilledRun(NamedTuple):
 def found() -> Iterator[KilledRun | RecordingError]:
     """Yield all killed runs, and the errors of unreadable files."""
     for folder in kept_run.local_folders() if sys.platform == 'linux' else ():
-        try:
-            kept_run.remove_oldest(folder)
-            names = sorted(os.listdir(folder))
-        except OSError:
-            continue  # there was no run so far
-        for name in names:
+        if not kept_run.is_own(folder):
+            continue  # there was no run so far, or others can write there
+        for name in sorted(os.listdir(folder)):
             if name.endswith(kept_run.SUFFIX):
                 try:
                     run = load(f'{folder}/{name}')
                 except RecordingError as error:
                     yield error
                 else:
-                    if run is None:
-                        kept_run.remove_unlocked(f'{folder}/{name}')
-                    elif run.has_ended:
+                    if run is not None and run.has_ended:
                         yield run
 
 
@@ -100,7 +95,7 @@ def path_of(run_id: str) -> str | None:
     if os.path.basename(run_id) == run_id and sys.platform == 'linux':
         for folder in kept_run.local_folders():
             path = f'{folder}/{run_id}{kept_run.SUFFIX}'
-            if os.path.lexists(path):
+            if kept_run.is_own(folder) and os.path.lexists(path):
                 return path
     return None
 

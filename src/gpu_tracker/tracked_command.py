@@ -92,6 +92,7 @@ def run(
         raise ValueError('nobody reads or writes a PIPE while run waits for the command: give it a file')
     if 'process_id' in options:
         raise TypeError('run tracks the command that it starts: it takes no process_id')
+    _check_texts(words, os.environ if env is None else env)
     regions = _regions(options)
     environment = dict(os.environ if env is None else env)
     if regions is not None:
@@ -106,6 +107,15 @@ def run(
     finally:
         if regions is not None:
             regions.remove()
+
+
+def _check_texts(words: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Check what the kernel would not take, as :mod:`subprocess` does: the command is started by another process."""
+    texts = [*words, *map(os.fsdecode, environment), *map(os.fsdecode, environment.values())]
+    if any('\0' in text for text in texts):
+        raise ValueError('embedded null byte')
+    if any('=' in os.fsdecode(name) for name in environment):
+        raise ValueError('illegal environment variable name')
 
 
 def _regions(options: TrackerOptions) -> RunRegions | None:

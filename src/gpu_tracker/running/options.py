@@ -6,6 +6,7 @@ To add one: a line in :data:`OPTIONS`, its types in :class:`TrackerOptions` and 
 
 from __future__ import annotations
 
+from gpu_tracker.errors import ParameterError
 from gpu_tracker.job import expand, identify, identity_of
 from gpu_tracker.real import os
 from gpu_tracker.running import checks
@@ -101,6 +102,8 @@ class Options:
     def expanded(self, name: str, value: str | os.PathLike[str]) -> str:
         """Return a path with the fields in braces replaced."""
         path = os.fsdecode(value)
+        if '\0' in path:
+            raise ParameterError(name, value, 'a path without null bytes')
         if '{' not in path:
             return path
         if self.job is not None:

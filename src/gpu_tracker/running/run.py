@@ -174,7 +174,8 @@ class Run:
         if self.options.gpu_uuids is None:
             return
         try:
-            session = Session(self._configuration(keeps=False))
+            nothing: Any = dict.fromkeys(('recording', 'rows_file', 'recording_handle', 'report', 'rank', 'regions'))
+            session = Session({**self._configuration(keeps=False), **nothing, 'sections': (), 'limits': {}})
         except SamplerError:
             return  # the start reports it
         try:

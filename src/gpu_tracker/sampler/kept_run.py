@@ -164,9 +164,10 @@ def local_folders(environment: Mapping[str, str] = os.environ, proc: str = '/pro
     They are in ``$XDG_STATE_HOME`` or ``~/.local/state``, and in ``$TMPDIR`` or ``/tmp``. Those on file systems that
     may block are left out, and nothing of them is touched.
     """
-    state = environment.get('XDG_STATE_HOME', '')
-    if not os.path.isabs(state):
-        state = os.path.join(environment.get('HOME', ''), '.local', 'state')
+    state, home = environment.get('XDG_STATE_HOME', ''), environment.get('HOME', '')
+    is_below_home = not os.path.isabs(state)
+    if is_below_home:
+        state = os.path.join(home, '.local', 'state')
     temporary = environment.get('TMPDIR', '')
     if not os.path.isabs(temporary):
         temporary = '/tmp'  # noqa: S108 - the owner of the folder in it is checked
@@ -176,47 +177,70 @@ def local_folders(environment: Mapping[str, str] = os.environ, proc: str = '/pro
         return []
     found = []
     if os.path.isabs(state):
-        state = _local_path(f'{state}/gpu-tracker/runs', kinds) or ''
-        if state and _is_below_own_folder(state):
-            found.append(state)
-    own = _local_path(f'{temporary}/gpu-tracker-{os.geteuid()}/runs', kinds)
-    return found if own is None else [*found, own]
+        state = _local_path(state, kinds) or ''
+        if state and _is_below_own_folder(state) and not (is_below_home and not os.path.isdir(home)):
+            found.append(f'{state}/gpu-tracker/runs')
+    parent = _local_path(temporary, kinds)
+    return found if parent is None else [*found, f'{parent}/gpu-tracker-{os.geteuid()}/runs']
 
 
-def remove_oldest(folder: str, most: int = MOST) -> None:
-    """Remove the oldest unlocked files in ``folder``, down to ``most`` files.
+def remove_oldest(folder: str, most: int) -> None:
+    """Remove the oldest files of killed runs in ``folder``, down to ``most`` files.
 
     :raises OSError: It cannot be read.
     """
-    names = sorted(os.listdir(folder), key=lambda name: name.removeprefix('.'))
-    for name in names[: max(0, len(names) - most)]:
-        remove_unlocked(f'{folder}/{name}')
-
-
-def remove_unlocked(path: str) -> None:
-    """Remove a file unless its run goes on."""
-    try:
-        handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    names = [name for name in os.listdir(folder) if _is_name(name)]
+    if len(names) <= most:
         return
+    names.sort(key=lambda name: name.removeprefix('.'))
+    killed = [path for name in names if not _goes_on(path := f'{folder}/{name}')]
+    for path in killed[: max(0, len(killed) - most)]:
+        _unlink(path)
+
+
+def _is_name(name: str) -> bool:
+    """Return whether a file has the name of a run, or of one that is being made."""
+    day, _, rest = name.removeprefix('.').removesuffix(SUFFIX).partition('-')
+    clock, _, random = rest.partition('-')
+    return (len(day), len(clock), len(random)) == (8, 6, 6) and (day + clock).isdecimal()
+
+
+def _goes_on(path: str) -> bool:
+    """Return whether the run of a file goes on, or that cannot be seen."""
     try:
-        if not is_locked(handle):
-            _unlink(path)
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return True
+    try:
+        return is_locked(handle)
     finally:
         os.close(handle)
 
 
 def is_locked(handle: int) -> bool:
-    """Return whether the run of the file goes on."""
+    """Return whether the run of the file goes on. The lock is not taken: others may look at the same time."""
     if sys.platform == 'win32':
         return False
+    from struct import pack  # noqa: PLC0415 - hardly ever needed
+
     try:
-        fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return True
+        found = fcntl.fcntl(handle, fcntl.F_GETLK, pack('hhqqi', fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
     except OSError:
-        return False  # it is open for reading only
-    return False
+        return False  # this file system has no locks
+    return found[:2] != pack('h', fcntl.F_UNLCK)
+
+
+def is_own(folder: str) -> bool:
+    """Return whether a folder and the one above it are this user's alone, and no symbolic links."""
+    try:
+        return all(_is_private(os.lstat(path)) for path in (os.path.dirname(folder), folder))
+    except OSError:
+        return False
+
+
+def _is_private(found: os.stat_result) -> bool:
+    is_own_folder = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return is_own_folder and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _mounts(proc: str) -> list[tuple[str, str]]:
@@ -277,9 +301,7 @@ def _make(folder: str) -> None:
     """
     for path in (os.path.dirname(folder), folder):
         os.makedirs(path, 0o700, exist_ok=True)
-        found = os.lstat(path)
-        is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-        if not is_own or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        if not _is_private(os.lstat(path)):
             raise PermissionError(path)
 
 

@@ -26,6 +26,7 @@ _LONGEST_END = 2.0
 _LONGEST_STOPPED = 1.0
 """Seconds to wait for a sampler that was stopped by a signal, as of a job that is suspended and resumed."""
 _KILLED = 'The sampler was ended from outside; the result is what it had measured until then.'
+_STOPPED = 'The sampler was stopped by a signal, and ended; the result is what it had measured until then.'
 _CLOSED = (
     'The program has closed descriptors of the tracker, as daemons do that close all, and with them the result. '
     'A resource_usage_file keeps it.'
@@ -64,6 +65,7 @@ class Session:
         self._exceeded: tuple[str, float] | None = None
         self._waiting: Message | None = None
         self._has_ended = False
+        self._was_stopped = False
         self._evidence: Evidence | None = None
         self.is_recording = False
         """Whether the sampler has stopped, and waits for :meth:`finish`."""
@@ -182,7 +184,7 @@ class Session:
         try:
             answer = self._receive()
         except EOFError:
-            return _KILLED
+            return _STOPPED if self._was_stopped else _KILLED
         self.is_recording = answer.get('is_recording', False)
         self._evidence = answer.get('evidence')
         return None if 'done' in answer else _FAILED.format(_last_line(answer['text']))
@@ -248,6 +250,7 @@ class Session:
                 return True
             seconds -= step
             if self._is_stopped():
+                self._was_stopped = True
                 self._kill()
         return False
 
