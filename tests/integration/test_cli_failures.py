@@ -122,7 +122,7 @@ def test_a_stopped_sampler_is_ended_with_the_command_and_the_result_is_what_it_h
         os.kill(sampler, signal.SIGSTOP)
         _, errors = process.communicate('\n')
     assert errors == (
-        'gpu-tracker: The sampler was ended from outside; the result is what it had measured until then.\n'
+        'gpu-tracker: The sampler was stopped by a signal, and ended; the result is what it had measured until then.\n'
         f'{COMPLETE}3\n'
     )
     assert process.returncode == 3

@@ -189,7 +189,7 @@ def test_one_that_was_stopped_by_a_signal_is_ended_long_before_the_timeout(sessi
         session.announce_launch()
         assert eventually(lambda: has_ended(pid))
     problem = session.stop(1.0, attempts=1, timeout=TIMEOUT)
-    assert problem == 'The sampler was ended from outside; the result is what it had measured until then.'
+    assert problem == 'The sampler was stopped by a signal, and ended; the result is what it had measured until then.'
     assert session.evidence() is not None
     assert eventually(lambda: has_ended(pid))
 
