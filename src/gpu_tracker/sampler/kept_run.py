@@ -199,7 +199,7 @@ def remove_oldest(folder: str, most: int) -> None:
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a file has the name of a run, or of one that is being made."""
+    """Return whether a file has the name of a finished or an unfinished run file."""
     day, _, rest = name.removeprefix('.').removesuffix(SUFFIX).partition('-')
     clock, _, random = rest.partition('-')
     return (len(day), len(clock), len(random)) == (8, 6, 6) and (day + clock).isdecimal()
@@ -218,7 +218,7 @@ def _goes_on(path: str) -> bool:
 
 
 def is_locked(handle: int) -> bool:
-    """Return whether the run of the file goes on. The lock is not taken: others may look at the same time."""
+    """Return whether the run of the file goes on. The lock is not taken: other processes may read it too."""
     if sys.platform == 'win32':
         return False
     from struct import pack  # noqa: PLC0415 - hardly ever needed

@@ -73,7 +73,7 @@ class Session:
         """The short name of the reason for which the sampler has refused to start."""
 
     def wait_until_ready(self, seconds: float = LONGEST_START) -> Message:
-        """Wait for the first sample, ``seconds`` at most, and return what the sampler tells with it.
+        """Wait for the first sample, ``seconds`` at most, and return the message of the sampler.
 
         :raises SamplerError: where it does not come; :attr:`refusal` says whether a parameter is the reason.
         """
@@ -99,7 +99,7 @@ class Session:
         return answer
 
     def announce_launch(self) -> None:
-        """Tell the sampler that the command which was held back is about to run, and wait until it watches."""
+        """Announce the start of the held command, and wait until the sampler watches."""
         if self._send(LAUNCH_MESSAGE) and self._answers(LONGEST_START):
             try:
                 self._receive()
@@ -158,7 +158,7 @@ class Session:
 
         Return what went wrong, as a text for the user, or None.
 
-        :param exit_code: That of the command, where there was one.
+        :param exit_code: Exit code of the command, if there was one.
         """
         try:
             self._store.replace(totals)
