@@ -112,7 +112,7 @@ def settle(evidence: Evidence, facts: KernelFacts = KernelFacts()) -> Totals:  #
         means['system'] = 'killed'
         maxima = dict.fromkeys((*GROUPS, 'system'), 'killed')
         killed = [f'cpu_utilization.{group}_n_threads' for group in GROUPS]
-        lower_bounds = dict.fromkeys([*killed, 'max_ram.system'], REASONS['killed'])
+        lower_bounds = dict.fromkeys([*killed, 'max_ram.system', *_maxima_of_gpus(evidence['gpu'])], REASONS['killed'])
     lower_bounds |= {
         f'cpu_utilization.{name}.{kind}_{of}_percent': REASONS[reason]
         for at, (kind, reasons) in enumerate((('mean', means), ('max', {**maxima, **means})))
@@ -132,6 +132,16 @@ def settle(evidence: Evidence, facts: KernelFacts = KernelFacts()) -> Totals:  #
         lower_bounds |= _bounds_of_io(evidence['io'], evidence['cpu'], cpu_reasons, facts)
     totals: Any = found
     return totals  # type: ignore[no-any-return]
+
+
+def _maxima_of_gpus(gpu: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the maxima of GPUs that are known; none on a machine without GPUs."""
+    if not gpu['count']:
+        return []
+    known = [name for name in (*GROUPS, 'system') if gpu[name] is not None]
+    kinds = () if gpu['max_sum'] is None else ('sum', 'hardware')
+    percentages = [f'gpu_utilization.gpu_percentages.max_{kind}_percent' for kind in kinds]
+    return [*(f'max_gpu_ram.{name}' for name in known), *percentages]
 
 
 def _has_descendants(evidence: Evidence, facts: KernelFacts) -> bool:

@@ -63,7 +63,7 @@ def evidence_of(
             'system': 90 * MB,
             'capacity': 100 * MB,
         },
-        'gpu': {'combined': None},
+        'gpu': {'count': None, 'combined': None},
         'lineage': {
             'has_descendants': True,
             'faults_of_waited_for': 90,
@@ -122,7 +122,7 @@ def test_without_facts_and_doubts_the_totals_are_what_was_read() -> None:
     }  # fmt: skip
     assert totals['lower_bounds'] == {}
     assert 'lineage' not in totals
-    assert (totals['seconds'], totals['gpu'], totals['messages']) == (2.0, {'combined': None}, [])
+    assert (totals['seconds'], totals['gpu'], totals['messages']) == (2.0, {'count': None, 'combined': None}, [])
 
 
 def test_all_figures_of_a_group_are_named() -> None:
@@ -476,6 +476,20 @@ def test_a_tracked_process_that_vanished_may_have_had_more() -> None:
 def test_a_sampler_that_was_cut_off_marks_everything() -> None:
     expected = {f'{of} {group}': 'killed' for of in ('ram', 'cpu') for group in GROUPS}
     assert bounded(settle(evidence_of(), KernelFacts(is_cut_off=True))) == expected
+
+
+def test_maxima_of_gpus_after_the_sampler_was_cut_off_are_lower_bounds() -> None:
+    gpu = {'count': 1, 'system': 5, 'main': None, 'descendants': 0, 'combined': 3, 'max_sum': 50.0}
+    marked = settle(evidence_of() | {'gpu': gpu}, KernelFacts(is_cut_off=True))['lower_bounds']
+    assert [path for path in marked if 'gpu' in path] == [
+        'max_gpu_ram.descendants',
+        'max_gpu_ram.combined',
+        'max_gpu_ram.system',
+        'gpu_utilization.gpu_percentages.max_sum_percent',
+        'gpu_utilization.gpu_percentages.max_hardware_percent',
+    ]
+    without = settle(evidence_of() | {'gpu': gpu | {'count': 0}}, KernelFacts(is_cut_off=True))['lower_bounds']
+    assert not any('gpu' in path for path in without)
 
 
 def test_what_came_after_the_sampler_was_cut_off_may_be_mains() -> None:
