@@ -77,9 +77,11 @@ class KilledRun(NamedTuple):
 def found() -> Iterator[KilledRun | RecordingError]:
     """Yield all killed runs, and the errors of unreadable files."""
     for folder in kept_run.local_folders() if sys.platform == 'linux' else ():
-        if not kept_run.is_own(folder):
-            continue  # there was no run so far, or others can write there
-        for name in sorted(os.listdir(folder)):
+        try:
+            names = sorted(os.listdir(folder)) if kept_run.is_own(folder) else []  # else there is none, or others write
+        except OSError:
+            continue  # it may not be read
+        for name in names:
             if name.endswith(kept_run.SUFFIX):
                 try:
                     run = load(f'{folder}/{name}')
@@ -119,7 +121,7 @@ def load(path: str) -> KilledRun | None:
     """
     handle = -1
     try:
-        handle = _opened(path)
+        handle = os.open(path, _OPENING)
         if not os.fstat(handle).st_size:
             return None  # the tracker has its result
         beginning = os.read(handle, kept_run.START)
@@ -135,14 +137,6 @@ def load(path: str) -> KilledRun | None:
     finally:
         if handle >= 0:
             os.close(handle)
-
-
-def _opened(path: str) -> int:
-    """Return a descriptor of a file, by which can be seen if it is locked, as far as that is permitted."""
-    try:
-        return os.open(path, _OPENING | os.O_RDWR)
-    except OSError:
-        return os.open(path, _OPENING)
 
 
 def _parsed(path: str, data: bytes, *, has_ended: bool) -> KilledRun | None:

@@ -161,8 +161,8 @@ def command_line(pid: int) -> list[str] | None:
 def local_folders(environment: Mapping[str, str] = os.environ, proc: str = '/proc') -> list[str]:
     """Return the folders of this user for such files, without symbolic links; they need not be there.
 
-    They are in ``$XDG_STATE_HOME`` or ``~/.local/state``, and in ``$TMPDIR`` or ``/tmp``. Those on file systems that
-    may block are left out, and nothing of them is touched.
+    They are in ``$XDG_STATE_HOME`` or ``~/.local/state``, and in ``$TMPDIR`` or ``/tmp``. Folders on file systems that
+    may block are left out and not touched. A home folder that does not exist is not made.
     """
     state, home = environment.get('XDG_STATE_HOME', ''), environment.get('HOME', '')
     is_below_home = not os.path.isabs(state)
@@ -177,11 +177,21 @@ def local_folders(environment: Mapping[str, str] = os.environ, proc: str = '/pro
         return []
     found = []
     if os.path.isabs(state):
-        state = _local_path(state, kinds) or ''
-        if state and _is_below_own_folder(state) and not (is_below_home and not os.path.isdir(home)):
-            found.append(f'{state}/gpu-tracker/runs')
-    parent = _local_path(temporary, kinds)
-    return found if parent is None else [*found, f'{parent}/gpu-tracker-{os.geteuid()}/runs']
+        folder = _local_folder(state, 'gpu-tracker/runs', kinds)
+        if folder and _is_below_own_folder(folder) and not (is_below_home and not os.path.isdir(home)):
+            found.append(folder)
+    own = _local_folder(temporary, f'gpu-tracker-{os.geteuid()}/runs', kinds)
+    return [*found, own] if own else found
+
+
+def _local_folder(parent: str, name: str, kinds: Mapping[str, str]) -> str | None:
+    """Return the folder ``name`` in ``parent``; None if it leads through a file system that may block.
+
+    Links are followed to ``parent`` alone: another user may have made the folders in it.
+    """
+    parent = _local_path(parent, kinds) or ''
+    folder = f'{parent}/{name}'
+    return folder if parent and _local_path(folder, kinds) == folder else None
 
 
 def remove_oldest(folder: str, most: int) -> None:

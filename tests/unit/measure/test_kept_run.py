@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker import real
-from gpu_tracker.sampler.kept_run import KeptRun, RunFile, local_folders, remove_oldest
+from gpu_tracker.sampler.kept_run import KeptRun, RunFile, is_locked, is_own, local_folders, remove_oldest
+from support.tracked_program import run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +71,52 @@ def test_symbolic_links_are_followed_before_anything_is_touched(home: Path) -> N
     (home / '.local').unlink()
     (home / '.local').symlink_to('.local')
     assert folders(home, {'/': 'ext4'}) == [TEMPORARY]
+
+
+def test_links_that_another_user_may_have_made_are_not_followed(home: Path) -> None:
+    temporary, documents = home.parent / 'temporary', home / 'documents'
+    own = temporary / f'gpu-tracker-{os.geteuid()}'
+    own.mkdir(parents=True, mode=0o700)
+    documents.mkdir(mode=0o700)
+    assert folders(home, {'/': 'ext4'}, TMPDIR=str(temporary))[-1] == f'{own}/runs'
+    (own / 'runs').symlink_to(documents)
+    assert folders(home, {'/': 'ext4'}, TMPDIR=str(temporary)) == [of_state(home)]
+    assert not is_own(f'{own}/runs')
+
+
+def test_a_folder_that_others_can_write_to_is_no_own_one(tmp_path: Path) -> None:
+    folder = tmp_path / 'gpu-tracker' / 'runs'
+    assert not is_own(str(folder))
+    folder.mkdir(parents=True)
+    folder.chmod(0o700)
+    folder.parent.chmod(0o700)
+    assert is_own(str(folder))
+    folder.parent.chmod(0o770)
+    assert not is_own(str(folder))
+
+
+def test_a_home_that_does_not_exist_is_not_made(home: Path) -> None:
+    assert folders(home, {'/': 'ext4'}, HOME=f'{home.parent}/none') == [TEMPORARY]
+
+
+def test_looking_at_a_lock_takes_none(tmp_path: Path) -> None:
+    path = tmp_path / 'run'
+    path.touch()
+    handle = os.open(path, os.O_RDONLY)
+    assert not is_locked(handle)
+    program = (
+        f'import os; from gpu_tracker.sampler.kept_run import is_locked; print(is_locked(os.open({str(path)!r}, 0)))'
+    )
+    assert run(program).stdout == 'False\n'
+    os.close(handle)
+
+
+def test_files_of_others_are_not_removed(tmp_path: Path) -> None:
+    names = ['notes.run', '.hidden', 'thesis.tex', '20260101-0000-aaaaaa.run', '2026010a-000000-aaaaaa.run']
+    for name in names:
+        (tmp_path / name).touch()
+    remove_oldest(str(tmp_path), 0)
+    assert sorted(os.listdir(tmp_path)) == sorted(names)
 
 
 def test_a_mount_point_with_a_blank(home: Path) -> None:
