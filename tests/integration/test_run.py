@@ -54,7 +54,7 @@ def samplers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Samplers]:
 
 
 def test_it_returns_the_exit_code_and_the_usage(capfd: pytest.CaptureFixture[str], samplers: Samplers) -> None:
-    code, usage = gput.run(['sh', '-c', 'echo out; echo err >&2; exit 3'])
+    code, usage = gput.run(['sh', '-c', 'echo out; echo err >&2; sleep 0.3; exit 3'])
     assert code == 3
     assert usage.max_ram.combined.total_rss > 0
     assert capfd.readouterr() == ('out\n', 'err\n')
@@ -180,6 +180,10 @@ def test_a_file_that_is_no_program_of_this_machine(tmp_path: Path, samplers: Sam
         ({'command': ['ls'], 'stdout': subprocess.PIPE}, ValueError, 'nobody reads or writes a PIPE while run waits'),
         ({'command': ['ls'], 'process_id': 1}, TypeError, 'run tracks the command that it starts'),
         ({'command': ['ls'], 'sleep_time': 0}, ValueError, 'sleep_time must be a positive number of seconds, not 0'),
+        ({'command': ['ls', 'a\0b']}, ValueError, 'embedded null byte'),
+        ({'command': ['ls'], 'env': {'A': 'x\0y'}}, ValueError, 'embedded null byte'),
+        ({'command': ['ls'], 'env': {'a=b': '1'}}, ValueError, 'illegal environment variable name'),
+        ({'command': ['ls'], 'env': {'A': 1}}, TypeError, 'expected str, bytes or os.PathLike object, not int'),
         ({'command': ['ls'], 'sleep': 1}, TypeError, "there is no option 'sleep'"),
     ],
 )

@@ -54,6 +54,25 @@ def test_an_unknown_uuid_is_refused_also_without_a_gpu(monkeypatch):
     assert samplers.none_left()
 
 
+@pytest.mark.parametrize(
+    ('parameter', 'name'),
+    [('tracking_file', 'run.db'), ('tracking_file', 'new.csv'), ('resource_usage_file', 'usage.json')],
+)
+def test_the_check_of_uuids_touches_no_file(tmp_path, parameter, name):
+    with gput.Tracker(tracking_file=tmp_path / 'run.db'):
+        pass
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match=r'^gpu_uuids must be '):
+        gput.Tracker(gpu_uuids=['GPU-unknown'], overwrite=True, **{parameter: tmp_path / name})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize('name', ['tracking_file', 'resource_usage_file', 'job_folder'])
+def test_a_path_with_a_null_byte_is_refused(name):
+    with pytest.raises(ValueError, match=f'^{name} must be a path without null bytes, not '):
+        gput.Tracker(**{name: 'a\0b'})
+
+
 def test_a_process_that_ends_before_the_start_is_refused_by_start():
     with subprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE) as process:
         tracker = gput.Tracker(process_id=process.pid)
