@@ -123,7 +123,7 @@ class Configuration(TypedDict):
     job: Mapping[str, Any] | None
     """The place of the target in a job, by the fields of :class:`gpu_tracker.usage.JobIdentity`."""
     rank: RankRequest | None
-    limits: NotRequired[Mapping[str, float]]
+    limits: Mapping[str, float]
     """Those that the sampler compares with what it samples, see :mod:`gpu_tracker.limits`."""
 
 

@@ -50,6 +50,7 @@ def configuration(**changes: object) -> dict[str, Any]:
         'regions': None,
         'job': None,
         'rank': None,
+        'limits': {},
         **changes,
     }
 

@@ -334,9 +334,9 @@ class LinuxProcessTree:
         return moved
 
     def _of_concern(self, new: list[int]) -> list[int]:
-        """Return those of the ``new`` pids that may belong to the tree: most are others', and are read no further.
+        """Return the ``new`` pids that may belong to the tree, to spare reading all processes of the machine.
 
-        They are below a member or a sampler, were handed to an adopter, or are below a process that has just ended.
+        They are below a member, a sampler, an adopter of orphans, or a process that has just ended.
         """
         children: dict[int, list[int]] = {}
         ended: set[int] = set()

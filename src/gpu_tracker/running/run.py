@@ -40,7 +40,7 @@ class TrackedCommand:
     """The command that a run measures.
 
     :ivar words: The command and its arguments.
-    :ivar folder: Where it starts; None: in the folder of this process.
+    :ivar folder: Its working directory; None: that of this process.
     :ivar regions: The path of the log that it writes regions to.
     :ivar launcher: The process that has forked it, holds it before its exec, and adopts its orphans; None: it runs.
     :ivar exec_handle: The reading end of a pipe that the exec of a held command closes. Its memory counts from then on.

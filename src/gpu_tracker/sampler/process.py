@@ -236,7 +236,7 @@ def _open_limits(
     config: SamplerConfiguration, resources: Mapping[str, Resource], status_handle: int
 ) -> LimitWatch | None:
     """Return what compares samples with the limits of the run; None: there are none."""
-    limits = config.get('limits')
+    limits = config['limits']
     if not limits:
         return None
     from gpu_tracker.sampler.limit_watch import LimitWatch  # noqa: PLC0415 - most runs have none

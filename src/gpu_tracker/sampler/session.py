@@ -61,7 +61,7 @@ class Session:
         self._kept: RunFile | None = None
         self._is_child = False
         self._open = True
-        self._watches_limits = bool(config.get('limits'))
+        self._watches_limits = bool(config['limits'])
         self._exceeded: tuple[str, float] | None = None
         self._waiting: Message | None = None
         self._has_ended = False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 PLACE = 1 << 16
-"""Bytes for one place: totals are a few hundred. Small, because a limit on the size of files counts for a memfd too."""
+"""Bytes for one place: totals are a few hundred. Small, as a hard limit on the size of files counts for a memfd too."""
 LARGE_PLACE = 1 << 21
 """The same where sections were asked for, which list processes one by one; what is not written takes no memory."""
 _NOT_OFFERED = (errno.EPERM, errno.EACCES, errno.ENOSYS)
