@@ -151,7 +151,7 @@ def _run_held(
         )
         run = Run(Options(**{**QUICK_STOP, **options, 'process_id': launcher.command}), log, command=command)
         run.start()
-        orphans, raised = launcher.run(run.keep_file)
+        orphans, raised = launcher.run(run.files.keep)
         problem = _stop(run)
         code, used = launcher.reap()
     except BaseException:
@@ -210,7 +210,7 @@ def _start_beside(command: subprocess.Popen[bytes], run: Run) -> None:
         problem = SamplerError('Nothing was measured: the command has ended before the sampler was ready.')
         problem.add_note(_HAS_RUN.format(command.wait()))
         raise problem from None
-    run.keep_file()
+    run.files.keep()
 
 
 def _stop(run: Run) -> GpuTrackerError | None:
@@ -235,7 +235,7 @@ def _completed(
     """
     if problem is not None:
         try:
-            run.note_exit(code)
+            run.files.write_end(None, code)
         except OSError:
             pass  # what is raised now is the reason
         problem.add_note(_HAS_RUN.format(code))

@@ -137,7 +137,7 @@ class Tracker:
             message = f'This tracker was started already (it is {self.state.name}); make a new one for another run.'
             raise TrackerStateError(message)
         self._run.start()
-        self._run.keep_file()
+        self._run.files.keep()
         self._owner = os.getpid()
         self.state = self.State.STARTED
         self._run.notify_first()  # only now: a handler of the program's log may raise
@@ -190,7 +190,7 @@ class Tracker:
         """
         run = self._ended_run()
         if self._regions is None:
-            self._regions = run.regions()
+            self._regions = run.files.regions()
         return self._regions
 
     def to_json(self) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class Tracker:
             from gpu_tracker.views.html import tracker_html  # noqa: PLC0415 - keeps the measured process light
 
             try:
-                self._html = tracker_html(self.resource_usage, self._run.recording)
+                self._html = tracker_html(self.resource_usage, self._run.files.recording)
             except SamplerError:
                 return None
         return self._html

@@ -17,6 +17,7 @@ import pytest
 import gpu_tracker as gput
 from gpu_tracker import real, tracked_command
 from gpu_tracker.running.launched_command import CommandLauncher
+from gpu_tracker.running.run_files import RunFiles
 from support.cli_program import Terminal, number_in, state_of, text_of
 from support.deadlines import UNTIL, until
 from support.tracked_program import BURN, PACKAGE_PARENT, Samplers, answer, environment, start
@@ -393,15 +394,15 @@ def test_ctrl_c_before_it_is_known_that_a_command_cannot_be_started_is_raised_an
 def test_what_is_raised_at_the_start_of_the_command_is_as_what_is_raised_while_it_runs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: type[BaseException], number: int
 ) -> None:
-    keep = tracked_command.Run.keep_file
+    keep = RunFiles.keep
     given = [error]
 
-    def interrupted(tracker: tracked_command.Run) -> None:
+    def interrupted(files: RunFiles) -> None:
         if given:
             raise given.pop()
-        keep(tracker)
+        keep(files)
 
-    monkeypatch.setattr(tracked_command.Run, 'keep_file', interrupted)
+    monkeypatch.setattr(RunFiles, 'keep', interrupted)
     with pytest.raises(error):
         gput.run(['sleep', '1000'], tracking_file=tmp_path / 'run.db')
     with gput.load(tmp_path / 'run.db') as recording:

@@ -27,7 +27,7 @@ def track(request: Request, process_id: int, view: LiveView | None = None) -> in
     try:
         run = tracking.new_run(request, process_id, None)
         run.start()
-        run.keep_file()
+        run.files.keep()
         run.notify_first()
     except ParameterError as error:
         raise request.error_of_option(error) from error

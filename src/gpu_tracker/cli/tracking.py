@@ -150,7 +150,7 @@ def finish(
 def note_exit(run: Run, exit_code: int) -> None:
     """Write into the job's folder, if there is one, how a command has ended of which there is no result."""
     try:
-        run.note_exit(exit_code)
+        run.files.write_end(None, exit_code)
     except OSError as error:
         output.complain(f'the record of this rank could not be written: {output.reason(error)}')
 

@@ -7,7 +7,6 @@ import sys
 from gpu_tracker.errors import ParameterError, SamplerError, see
 from gpu_tracker.processes import default_reader, proc_fault
 from gpu_tracker.real import os, time
-from gpu_tracker.recording.schema import STOPPED
 from gpu_tracker.running.run_files import RunFiles
 from gpu_tracker.sampler.session import Session
 from gpu_tracker.sampler.spawn import OwnChildren
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.processes.reaped import OrphansUse
-    from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.resources.settle import KernelFacts
     from gpu_tracker.running.options import Options
     from gpu_tracker.sampling import Sampling
@@ -40,7 +38,7 @@ class TrackedCommand:
     """The command that a run measures.
 
     :ivar words: The command and its arguments.
-    :ivar folder: Its working directory; None: that of this process.
+    :ivar folder: Its working directory; None: the directory of this process.
     :ivar regions: The path of the log that it writes regions to.
     :ivar launcher: The process that has forked it, holds it before its exec, and adopts its orphans; None: it runs.
     :ivar exec_handle: The reading end of a pipe that the exec of a held command closes. Its memory counts from then on.
@@ -76,6 +74,7 @@ class Run:
         ``resource_usage_file`` of the options.
     :param commit_interval: Seconds after which samples are in the recording; None: as usual.
     :param limits: The limits that the sampler compares with each sample, by their reasons.
+    :ivar files: Its recording, its regions, and its record in the folder of a job.
     :ivar session: The sampler; None before the start.
     :ivar seconds: How long the run was tracked; known at its end.
     :ivar totals: What was measured, from :meth:`stop` on; None if there is no result.
@@ -108,7 +107,7 @@ class Run:
         if report is None and options.resource_usage_file is not None:
             self._report = options.resource_usage_file, ('json',), False
         self._limits = limits
-        self._files = RunFiles(options, command, commit_interval)
+        self.files = RunFiles(options, command, commit_interval)
         self._launcher_peak: int | None = None
         if command is not None and command.launcher is not None and default_reader() == 'proc':
             self._launcher_peak = _peak_of(command.launcher)
@@ -144,16 +143,16 @@ class Run:
         except SamplerError as error:
             session.end()
             refusal = self._refusal(session.refusal, str(error))
-            self._files.discard(is_unmeasured=refusal is None)
+            self.files.discard(is_unmeasured=refusal is None)
             if refusal is not None:
                 raise refusal from None
             raise
         except BaseException:
             session.end()
-            self._files.discard()
+            self.files.discard()
             raise
         self.session = session
-        self._files.join()
+        self.files.join()
         self._first_messages = ready['messages']
         self._largest_child = self._largest_child_so_far()
         self._own_faults = OwnChildren.faults
@@ -189,16 +188,16 @@ class Run:
 
     def _open_session(self) -> Session:
         """Make the files, and start the sampler with them."""
-        self._files.make()
+        self.files.make()
         try:
             configuration = self._configuration()
             if sys.platform != 'linux':
-                self._files.hand_over()  # before the sampler, which cannot inherit the lock, takes one of its own
+                self.files.hand_over()  # before the sampler, which cannot inherit the lock, takes one of its own
             session = Session(configuration)
         except BaseException as error:
-            self._files.discard(is_unmeasured=isinstance(error, SamplerError))
+            self.files.discard(is_unmeasured=isinstance(error, SamplerError))
             raise
-        self._files.hand_over()
+        self.files.hand_over()
         return session
 
     def notify_first(self) -> None:
@@ -222,13 +221,13 @@ class Run:
             self._evidence = self._evidence or session.evidence()
             if not session.is_recording or self._evidence is None:
                 session.end()
-                self._files.end()
+                self.files.end()
             if self._evidence is not None:
                 self._settle_own(now, children, switches, is_cut_off=is_cut_off)
 
         self._conclude = conclude
         try:
-            self._files.leave()
+            self.files.leave()
             self.problem = session.stop(self.seconds, self.options.n_join_attempts, self.options.join_timeout)
             is_cut_off = self.problem is not None
         finally:  # also if the user interrupts it
@@ -347,7 +346,7 @@ class Run:
     def finish(self, exit_code: int | None = None) -> None:
         """Complete the recording, if there is one, with the totals, which do not change any more.
 
-        :param exit_code: That of the command, if there was one.
+        :param exit_code: The exit code of the command, if there was one.
         """
         session = self.session
         if session is None or self.totals is None:
@@ -357,21 +356,14 @@ class Run:
                 problem = session.finish(self.totals, exit_code, self.options.join_timeout)
             finally:
                 session.end()
-                self._files.end()
+                self.files.end()
             if problem is not None:
                 self._warn(problem)
         try:
-            self._files.write_rank(self.totals, STOPPED, exit_code)
+            self.files.write_end(self.totals, exit_code)
         except OSError as error:
-            self._notify('warning', _UNWRITTEN.format(self._files.rank_report, error.strerror))
+            self._notify('warning', _UNWRITTEN.format(self.files.rank_report, error.strerror))
             self.is_in_folder = False
-
-    def note_exit(self, exit_code: int | None) -> None:
-        """Write into the job's folder how a run has ended that has no result.
-
-        :raises OSError: if that fails.
-        """
-        self._files.write_rank(None, STOPPED, exit_code)
 
     def write_report(self) -> None:
         """Write the settled result into the ``resource_usage_file``, if there is one."""
@@ -386,26 +378,13 @@ class Run:
         except OSError as error:
             self._notify('warning', f'The report could not be written to {path}: {error.strerror}.')
 
-    def keep_file(self) -> None:
-        """Remove the file that the recording replaces: the run has begun."""
-        self._files.keep()
-
     def discard(self) -> None:
         """End the sampler without a result: the command could not be started."""
         if self.session is not None:
-            if self._files.has_tracking_file:
+            if self.files.has_tracking_file:
                 self.session.discard(_LONGEST_DISCARD)
             self.session.end()
-        self._files.discard()
-
-    @property
-    def recording(self) -> str | None:
-        """The path of the recording; None if none was asked for."""
-        return self._files.recording
-
-    def regions(self) -> tuple[Region, ...]:
-        """Return the regions of this process and of what it has started."""
-        return self._files.regions()
+        self.files.discard()
 
     def require_totals(self) -> Totals:
         """Return the totals.
@@ -464,7 +443,7 @@ class Run:
             'sections': options.sections,
             'command': words,
             'limits': self._limits or {},
-            **self._files.requests(),
+            **self.files.requests(),
         }
         configuration: Any = found
         return configuration  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ import sys
 from gpu_tracker import job
 from gpu_tracker.errors import ParameterError, see
 from gpu_tracker.real import os
+from gpu_tracker.recording.schema import STOPPED
 from gpu_tracker.recording.writing.run_regions import RunRegions, load_regions
 from gpu_tracker.recording.writing.tracking_file import TrackingFile
 
@@ -106,7 +107,7 @@ class RunFiles:
             self._regions.take()
 
     def keep(self) -> None:
-        """Remove the file that the recording replaces."""
+        """Remove the file that the recording replaces: the run has begun."""
         if self._file is not None:
             self._file.keep()
 
@@ -130,13 +131,14 @@ class RunFiles:
         if self._regions is not None:
             self._regions.remove()
 
-    def write_rank(self, totals: Totals | None, state: str, exit_code: int | None) -> None:
-        """Write the record of this rank into the folder of the job, if there is one.
+    def write_end(self, totals: Totals | None, exit_code: int | None) -> None:
+        """Write the record of this rank into the folder of the job, if there is one, when the run has ended.
 
+        :param totals: What was measured; None: there is no result.
         :raises OSError: if that fails.
         """
         if self._rank is not None:
-            self._rank.write(self._rank_metadata, totals, state, exit_code)
+            self._rank.write(self._rank_metadata, totals, STOPPED, exit_code)
 
     def regions(self) -> tuple[Region, ...]:
         """Return the regions of this process and of what it has started."""
