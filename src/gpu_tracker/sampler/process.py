@@ -213,12 +213,14 @@ def _report_end(
 ) -> None:
     """Report to the tracker that the sampling has ended, and end what was recorded."""
     is_recording = recorders is not None and recorders.is_recording
+    if recorders is not None and not is_recording:
+        _finish(recorders, control, store, end)  # before the tracker is told: its next run may replace the file at once
     if end not in {ABANDONED, DISCARD}:
         _tell(status_handle, {'done': True, 'is_recording': is_recording, 'evidence': evidence})
-    if recorders is not None:
+    if recorders is not None and is_recording:
         _finish(recorders, control, store, end)
-        if is_recording or end == DISCARD:
-            _tell(status_handle, {'done': True, 'unfinished': recorders.unfinished()})
+    if recorders is not None and (is_recording or end == DISCARD):
+        _tell(status_handle, {'done': True, 'unfinished': recorders.unfinished()})
 
 
 def _open_recorders(

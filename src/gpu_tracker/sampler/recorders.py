@@ -102,12 +102,16 @@ class Recorders:
     """All that records a run: mostly nothing, or one thing.
 
     :param late: Begins a recording later; None: nothing does.
+    :param lock: The descriptor that holds the lock of the file; None: there is no file, or no lock.
     """
 
-    def __init__(self, members: Sequence[Records], resources: Iterable[Resource], late: LateRecording | None) -> None:
+    def __init__(
+        self, members: Sequence[Records], resources: Iterable[Resource], late: LateRecording | None, lock: int | None
+    ) -> None:
         self._members = list(members)
         self._resources = resources
         self._late = late
+        self._lock = lock
 
     @property
     def is_recording(self) -> bool:
@@ -162,6 +166,7 @@ class Recorders:
             member.finish(ended, totals, exit_code)
         if self._late is not None:
             self._late.end(is_kept=ended == STOPPED)
+        self._unlock()
 
     def discard(self) -> None:
         """Close all files; they are not needed."""
@@ -169,6 +174,13 @@ class Recorders:
             member.discard()
         if self._late is not None:
             self._late.end(is_kept=False)
+        self._unlock()
+
+    def _unlock(self) -> None:
+        """Release the file before the tracker is told: its next run may replace the file at once."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _begin_late(self) -> None:
         recorder = None if self._late is None else self._late.begin()
@@ -183,13 +195,13 @@ def open_recorders(config: SamplerConfiguration, context: Context, resources: Ma
     """
     members: list[Records] = []
     late: LateRecording | None = None
-    request, rows_file = config['recording'], config['rows_file']
+    request, rows_file, lock = config['recording'], config['rows_file'], config['recording_handle']
     if rows_file is not None:
-        _keep_locked(rows_file, is_inherited=config['recording_handle'] is not None)
+        lock = _locked(rows_file) if lock is None else lock
         members.append(_open_csv_file(rows_file, config, resources))
     log = _open_log(config['regions'])
     if request is not None and not request['is_temporary']:
-        _keep_locked(request['path'], is_inherited=config['recording_handle'] is not None)
+        lock = _locked(request['path']) if lock is None else lock
         members.append(_open_recorder(request, config, context, resources, log))
     elif request is not None and log is not None:
         late = LateRecording(
@@ -199,7 +211,7 @@ def open_recorders(config: SamplerConfiguration, context: Context, resources: Ma
         from gpu_tracker.jobs.live_record import LiveRecord  # noqa: PLC0415 - only in jobs
 
         members.append(LiveRecord(config['rank']))
-    return Recorders(members, resources.values(), late)
+    return Recorders(members, resources.values(), late, lock)
 
 
 def _open_log(path: str | None) -> RegionLog | None:
@@ -222,16 +234,18 @@ def _open_csv_file(path: str, config: SamplerConfiguration, resources: Mapping[s
         raise RefusedError(_REASON, f'a file that can be written ({error.strerror})') from error
 
 
-def _keep_locked(path: str, *, is_inherited: bool) -> None:
-    """Hold a lock on the file until this process ends, where the tracker has not handed over its own."""
-    if is_inherited or sys.platform == 'win32':
-        return
+def _locked(path: str) -> int | None:
+    """Lock the file, if the tracker has not handed over its own lock, and return the descriptor that holds the lock."""
+    if sys.platform == 'win32':
+        return None
     import fcntl  # noqa: PLC0415 - not on every system
 
     try:
-        fcntl.flock(os.open(path, os.O_RDWR | os.O_CLOEXEC), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise RefusedError(_REASON, f'a file that no other run writes ({error.strerror})') from error
+    return handle
 
 
 def _open_recorder(
