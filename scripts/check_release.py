@@ -46,7 +46,7 @@ IMPORT_LIMIT = 0.015
 IMPORT_FAILS = 4
 """How many times the limit fails: the machine may be busy. The names of the modules are what is checked strictly."""
 IMPORT_ROUNDS = 15
-IMPORTED = {'__future__', PACKAGE, f'{PACKAGE}.real', 'fcntl'}
+IMPORTED = {'__future__', PACKAGE, f'{PACKAGE}.real', f'{PACKAGE}.version', 'fcntl'}
 """The modules that ``import gpu_tracker`` adds to a bare interpreter; ``real`` copies ``fcntl``."""
 
 NOT_IN_SDIST = ('.ci/',)

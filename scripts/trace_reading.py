@@ -14,11 +14,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import gpu_tracker
-from gpu_tracker.report import as_json, build
 from gpu_tracker.resources import FIRST, MIDDLE
+from gpu_tracker.resources.building import build
 from gpu_tracker.resources.context import Context
 from gpu_tracker.resources.ram import open_resource
 from gpu_tracker.resources.settle import settle
+from gpu_tracker.result.formats import as_json
 from gpu_tracker.units import Units
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def _contains(found: object, value: int, depth: int = 0) -> bool:
     if isinstance(found, (list, tuple, set)):
         return any(_contains(one, value, depth + 1) for one in found)
     parts = [getattr(found, name, None) for name in getattr(type(found), '__slots__', ())]
-    if type(found).__module__ == 'gpu_tracker.usage':
+    if type(found).__module__ == 'gpu_tracker.result.usage':
         parts += getattr(found, '__dict__', {}).values()
     return found == value or any(_contains(one, value, depth + 2) for one in parts)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpu_tracker import real as _real  # noqa: F401 - before a test replaces what it holds
+from gpu_tracker.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,11 +12,7 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.comparing.comparison import compare
     from gpu_tracker.recording.reading.recording import load
     from gpu_tracker.regions.blocks import region
-    from gpu_tracker.sub_tracker import SubTracker, SubTrackingAnalyzer, TrackingComparison, sub_track
-    from gpu_tracker.tracked_command import run
-    from gpu_tracker.tracked_function import track
-    from gpu_tracker.tracker import Tracker
-    from gpu_tracker.usage import (
+    from gpu_tracker.result.usage import (
         ComputeTime,
         CPUUtilization,
         GPUUtilization,
@@ -26,8 +23,10 @@ if TYPE_CHECKING:
         ResourceUsage,
         RSSValues,
     )
-
-__version__ = '6.0.0'
+    from gpu_tracker.sub_tracker import SubTracker, SubTrackingAnalyzer, TrackingComparison, sub_track
+    from gpu_tracker.tracked_command import run
+    from gpu_tracker.tracked_function import track
+    from gpu_tracker.tracker import Tracker
 
 __all__ = [
     'CPUUtilization',
@@ -74,7 +73,7 @@ _MODULES = {
     'track': 'tracked_function',
     'unload_ipython_extension': 'notebook.magics',
 }
-"""Name -> the module that it is from, for those that are not from ``usage``."""
+"""Name -> the module that it is from, for those that are not from ``result.usage``."""
 
 
 def __dir__() -> list[str]:
@@ -87,7 +86,7 @@ def __getattr__(name: str) -> object:
     if name in __all__ or name in _MODULES:  # IPython's are not for people
         from importlib import import_module  # noqa: PLC0415
 
-        module = import_module(f'gpu_tracker.{_MODULES.get(name, "usage")}')
+        module = import_module(f'gpu_tracker.{_MODULES.get(name, "result.usage")}')
         return globals().setdefault(name, getattr(module, name))
     message = f'module {__name__!r} has no attribute {name!r}'
     raise AttributeError(message)

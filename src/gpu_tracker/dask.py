@@ -14,9 +14,9 @@ from gpu_tracker.errors import MissingPackageError, RecordingError, SamplerError
 from gpu_tracker.job import expand, host_name, identify
 from gpu_tracker.jobs.records import read_folder
 from gpu_tracker.regions.blocks import region
+from gpu_tracker.result.usage import JobIdentity
 from gpu_tracker.running.options import OPTIONS
 from gpu_tracker.tracker import Tracker
-from gpu_tracker.usage import JobIdentity
 
 try:
     from dask.utils import key_split
@@ -30,7 +30,7 @@ except ImportError as missing:
 if TYPE_CHECKING:
     from distributed import Client, Worker
 
-    from gpu_tracker.usage import ResourceUsage
+    from gpu_tracker.result.usage import ResourceUsage
 
 _GIVEN = ('process_id', 'job')
 """Parameters of Tracker that the plugin gives itself."""

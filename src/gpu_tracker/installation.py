@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from gpu_tracker import __version__
+from gpu_tracker.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NUMBERS = ('array_task', 'array_size', 'rank', 'size', 'local_rank', 'local_size', 'attempt')
 TEXTS = ('launcher', 'job', 'step', 'node')
 FIELDS = (*TEXTS, *NUMBERS)
-"""The fields of :class:`gpu_tracker.usage.JobIdentity`: numbers, texts, and all of them."""
+"""The fields of :class:`gpu_tracker.result.usage.JobIdentity`: numbers, texts, and all of them."""
 
 _LONGEST = 200
 """Characters of a text: more than any launcher uses, and few enough for the name of a file."""

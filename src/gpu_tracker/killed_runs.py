@@ -9,14 +9,14 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpu_tracker import report
 from gpu_tracker.errors import RecordingError, ReportError
 from gpu_tracker.limits import KILLED
+from gpu_tracker.resources.building import build
 from gpu_tracker.resources.settle import REASONS, KernelFacts, settle
+from gpu_tracker.result.usage import ResourceUsage
 from gpu_tracker.sampler import kept_run
 from gpu_tracker.sampler.store import LARGE_PLACE, Store
 from gpu_tracker.units import Units
-from gpu_tracker.usage import ResourceUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,7 +68,7 @@ class KilledRun(NamedTuple):
         ram, gpu_ram, of_time, cores = self.units
         totals: Any = self.totals
         try:
-            built = report.build(totals, Units(ram_unit or ram, gpu_ram_unit or gpu_ram, time_unit or of_time, cores))
+            built = build(totals, Units(ram_unit or ram, gpu_ram_unit or gpu_ram, time_unit or of_time, cores))
             return ResourceUsage.from_dict(built.to_dict())  # which checks all types
         except _WRONG as error:
             raise _damaged(self.path) from error

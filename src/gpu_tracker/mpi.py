@@ -18,11 +18,12 @@ from gpu_tracker import tracker
 from gpu_tracker.errors import GpuTrackerError, MissingPackageError
 from gpu_tracker.job import asked_of_node, host_name, identify
 from gpu_tracker.jobs.merging import merge
-from gpu_tracker.jobs.rank_files import UNMEASURED, RankFiles, about_rank
 from gpu_tracker.jobs.records import read_record
 from gpu_tracker.recording.reading.region_rows import RegionCall
 from gpu_tracker.recording.schema import STOPPED
-from gpu_tracker.usage import JobIdentity
+from gpu_tracker.recording.writing.rank_files import UNMEASURED, RankFiles, about_rank
+from gpu_tracker.result.usage import JobIdentity
+from gpu_tracker.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -102,8 +103,6 @@ class Tracker(tracker.Tracker):
         super().__exit__(kind, error, traceback)
 
     def _known_before(self) -> dict[str, Any]:
-        from gpu_tracker import __version__  # noqa: PLC0415 - that module imports others
-
         options = self._run.options
         return about_rank(
             RankFiles('', self._group.name),

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gpu_tracker.errors import MissingPackageError
 from gpu_tracker.job import host_name, identify
+from gpu_tracker.result.usage import JobIdentity
 from gpu_tracker.tracker import Tracker
-from gpu_tracker.usage import JobIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.usage import ResourceUsage
+    from gpu_tracker.result.usage import ResourceUsage
 
 Actor = TypeVar('Actor')
 

@@ -69,7 +69,7 @@ class RecordingRequest(TypedDict):
 
 
 class RankRequest(TypedDict):
-    """Where a rank writes what a job's report is made of, see :mod:`gpu_tracker.jobs.rank_files`."""
+    """Where a rank writes what a job's report is made of, see :mod:`gpu_tracker.recording.writing.rank_files`."""
 
     folder: str
     name: str
@@ -102,7 +102,7 @@ class Configuration(TypedDict):
     overhead: float | None
     """The share of one core that bounds the sampler's CPU time."""
     report: tuple[str, Sequence[Any], bool] | None
-    """The path of a file, the fields of a :class:`gpu_tracker.report.Form`, and whether the file is a table of runs."""
+    """The path of a file, the fields of a :class:`.Form`, and whether the file is a table of runs."""
     units: tuple[str, str, str, int | None]
     """Those of that file: of RAM, GPU RAM and time, and the number of cores expected."""
     keeps: bool
@@ -121,7 +121,7 @@ class Configuration(TypedDict):
     regions: str | None
     """The path of the log that the tracked processes write regions to."""
     job: Mapping[str, Any] | None
-    """The place of the target in a job, by the fields of :class:`gpu_tracker.usage.JobIdentity`."""
+    """The place of the target in a job, by the fields of :class:`gpu_tracker.result.usage.JobIdentity`."""
     rank: RankRequest | None
     limits: Mapping[str, float]
     """Those that the sampler compares with what it samples, see :mod:`gpu_tracker.limits`."""
@@ -271,7 +271,7 @@ class EnergyTotals(TypedDict, total=False):
 
 
 class ControlGroupTotals(TypedDict):
-    """See :class:`gpu_tracker.usage.ControlGroupUsage`; sizes in bytes."""
+    """See :class:`gpu_tracker.result.usage.ControlGroupUsage`; sizes in bytes."""
 
     folder: str | None
     memory_limit: float | None
@@ -317,7 +317,7 @@ class _Run(TypedDict):
     io: ReadOnly[NotRequired[IoTotals]]
     energy: ReadOnly[NotRequired[EnergyTotals]]
     cuda: ReadOnly[NotRequired[Mapping[str, Any]]]
-    """The fields of :class:`gpu_tracker.cuda_usage.CUDAUsage` in base units."""
+    """The fields of :class:`gpu_tracker.result.cuda_usage.CUDAUsage` in base units."""
     control_group: ReadOnly[NotRequired[ControlGroupTotals]]
     job: ReadOnly[NotRequired[Mapping[str, Any]]]
     """The place of the tracked process in a job; absent if no launcher is to be seen."""

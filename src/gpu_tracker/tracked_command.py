@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import GpuTrackerError, ParameterError, SamplerError
 from gpu_tracker.real import os, time
-from gpu_tracker.recording.writing.run_regions import RunRegions
 from gpu_tracker.regions.log import LOGS_VARIABLE
 from gpu_tracker.running.options import QUICK_STOP, Options
 from gpu_tracker.running.run import Run, TrackedCommand
+from gpu_tracker.running.run_regions import RunRegions
 from gpu_tracker.tracker import log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import IO, Any, Unpack
 
+    from gpu_tracker.result.usage import ResourceUsage
     from gpu_tracker.running.options import TrackerOptions
-    from gpu_tracker.usage import ResourceUsage
 
     Stream = int | IO[Any] | None
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self, TypeVar, Unpack, overload
 
+    from gpu_tracker.result.usage import ResourceUsage
     from gpu_tracker.running.options import TrackerOptions
-    from gpu_tracker.usage import ResourceUsage
 
     Function = TypeVar('Function', bound=Callable[..., Any])
     Report = Callable[[ResourceUsage], object]
@@ -157,7 +157,7 @@ class _Call:
     def _print(self, usage: ResourceUsage) -> None:
         if sys.stderr is None:
             return  # a program without a console
-        from gpu_tracker.summary import as_summary  # noqa: PLC0415 - at the end of what is measured
+        from gpu_tracker.result.summary import as_summary  # noqa: PLC0415 - at the end of what is measured
 
         lines = ''.join(f'\n   {line}' for line in as_summary(usage).splitlines())
         try:

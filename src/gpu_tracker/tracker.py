@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Self
 
     from gpu_tracker.recording.reading.model import Region
-    from gpu_tracker.sampling import Sampling
-    from gpu_tracker.usage import JobIdentity, ResourceUsage
+    from gpu_tracker.result.sampling import Sampling
+    from gpu_tracker.result.usage import JobIdentity, ResourceUsage
 
 
 class Tracker:
@@ -174,7 +174,7 @@ class Tracker:
 
     @property
     def sampling(self) -> Sampling:
-        """How the run was sampled, and which figures are lower bounds: a :class:`~gpu_tracker.sampling.Sampling`.
+        """How the run was sampled, and which figures are lower bounds: a :class:`.Sampling`.
 
         :raises RuntimeError: before the end.
         """

@@ -27,7 +27,8 @@ def broken(fault: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run gpu-tracker after the statements ``fault``, in which ``fail(error)`` makes a function that raises it."""
     program = (
         'import sys\n'
-        'from gpu_tracker import errors, report\n'
+        'from gpu_tracker import errors\n'
+        'from gpu_tracker.result import formats\n'
         'from gpu_tracker.running.run import Run\n'
         'from gpu_tracker.cli import main\n'
         'from gpu_tracker.running import supervise\n'
@@ -85,7 +86,7 @@ def test_a_running_command_is_not_abandoned_where_the_waiting_fails() -> None:
             'internal error: ValueError: surprise',
             125,
         ),
-        ("report.as_text = fail(ValueError('surprise'))", 'internal error: ValueError: surprise', 3),
+        ("formats.as_text = fail(ValueError('surprise'))", 'internal error: ValueError: surprise', 3),
     ],
 )
 def test_the_exit_code_of_the_command_survives_a_lost_result(fault: str, text: str, code: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus.claims.claim import describe
+from gpu_tracker.gpus.claim import describe
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from support.claims.claim_actors import Actors
 from support.claims.claim_program import GPUS

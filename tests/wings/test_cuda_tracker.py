@@ -117,7 +117,7 @@ def test_the_sampler_imports_nothing_for_it() -> None:
         answer(
             """
 import json, sys
-import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher, gpu_tracker.report
+import gpu_tracker.sampler.process, gpu_tracker.sampler.loop, gpu_tracker.sampler.publisher, gpu_tracker.result.formats
 import gpu_tracker.tracker
 from gpu_tracker.resources import chosen
 for entry in chosen(()):

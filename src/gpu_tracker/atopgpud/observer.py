@@ -13,14 +13,14 @@ from gpu_tracker.atopgpud.logs import Throttle
 from gpu_tracker.atopgpud.watch import Watch, start_of
 from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import CUDA_BACKENDS
 from gpu_tracker.gpus.model import GpuReading
+from gpu_tracker.gpus.opening import CUDA_BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from gpu_tracker.atopgpud.ledger import Ledger
-    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus.backend import GpuBackend
     from gpu_tracker.gpus.model import Gpu, GpuMonitor
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
-from gpu_tracker.gpus import OF_DRM
 from gpu_tracker.gpus import visible_devices as visible
+from gpu_tracker.gpus.backend import OF_DRM
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.pick import Picker, Terms, Waiting, purpose

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from gpu_tracker.cli.request import Request
-    from gpu_tracker.recording.writing.run_regions import RunRegions
+    from gpu_tracker.running.run_regions import RunRegions
 
 
 class CommandRegions:
@@ -24,7 +24,7 @@ class CommandRegions:
         recording = request.parameters.get('tracking_file', '')
         if 'job_folder' not in request.parameters and (not recording or recording.endswith('.csv')):
             return
-        from gpu_tracker.recording.writing.run_regions import RunRegions  # noqa: PLC0415 (only where something is recorded)
+        from gpu_tracker.running.run_regions import RunRegions  # noqa: PLC0415 (only where something is recorded)
 
         try:
             self._regions = RunRegions()

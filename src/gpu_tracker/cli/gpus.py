@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.gpus import BACKENDS, backends_of, check_brands
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.machine import Machine, snapshot_of
 from gpu_tracker.gpus.model import none_of
+from gpu_tracker.gpus.opening import BACKENDS, backends_of, check_brands
 from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:

@@ -160,7 +160,7 @@ class Destination:
 
     def _table_fault(self) -> str | None:
         """Return why no line can be added to the table in the file."""
-        from gpu_tracker import csv_table  # noqa: PLC0415 (for this alone)
+        from gpu_tracker.result import csv_table  # noqa: PLC0415 (for this alone)
 
         try:
             csv_table.check(self._path or '')
@@ -202,7 +202,7 @@ class Destination:
 
     def _write_file(self, path: str, report: str) -> None:
         if self.appends:
-            from gpu_tracker import csv_table  # noqa: PLC0415 (as above)
+            from gpu_tracker.result import csv_table  # noqa: PLC0415 (as above)
 
             csv_table.append(path, report.rstrip('\n'))
         else:

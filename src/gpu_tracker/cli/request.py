@@ -102,7 +102,7 @@ class Request(NamedTuple):
 
     @property
     def form(self) -> tuple[str, tuple[str, ...], list[str]]:
-        """The fields of a :class:`gpu_tracker.report.Form`."""
+        """The fields of a :class:`gpu_tracker.result.formats.Form`."""
         return self.format, self.adaptive, self.words if self.format == 'csv' else []
 
     @property

@@ -70,7 +70,7 @@ def show(path: str, name: str, output_path: str | None, units: Sequence[str | No
     :param output_path: The file to write it to; None: standard output.
     :param units: Of the result, as :meth:`KilledRun.usage` takes them.
     """
-    from gpu_tracker.report import as_summary, as_text  # noqa: PLC0415 - the list does without
+    from gpu_tracker.result.formats import as_summary, as_text  # noqa: PLC0415 - the list does without
 
     run = killed_runs.load(path)
     if run is None:

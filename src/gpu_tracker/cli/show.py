@@ -76,7 +76,7 @@ def run(arguments: list[str]) -> int:
 
     def show(recording: Recording) -> int:
         from gpu_tracker.recording.reading import shown  # noqa: PLC0415 - help does without
-        from gpu_tracker.report import as_summary  # noqa: PLC0415 - as above
+        from gpu_tracker.result.formats import as_summary  # noqa: PLC0415 - as above
 
         if name == 'json':
             text = shown.as_json(recording, *chosen)

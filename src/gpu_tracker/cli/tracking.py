@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
     from gpu_tracker.limits import RunLimits
     from gpu_tracker.processes.reaped import OrphansUse
+    from gpu_tracker.result.usage import ResourceUsage
     from gpu_tracker.running.run import Run, TrackedCommand
     from gpu_tracker.totals import ProcessUse
-    from gpu_tracker.usage import ResourceUsage
 
 COMPLETE = 'Resource tracking complete.'
 
@@ -35,7 +35,7 @@ def say(request: Request, text: str) -> None:
 
 def check_format(request: Request) -> None:
     """Raise ParameterError where there is no such format."""
-    from gpu_tracker.report import (  # noqa: PLC0415 (not before the command has been forked, so that it is small)
+    from gpu_tracker.result.formats import (  # noqa: PLC0415 (not before the command has been forked, so that it is small)
         FORMATS,
         FORMATS_ACCEPTED,
     )
@@ -205,7 +205,7 @@ def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
             _warn_of_unknown(run.usage(), request.limits)
         if request.is_silent and run.is_in_folder:
             return True
-        from gpu_tracker.report import Form  # noqa: PLC0415 (as above)
+        from gpu_tracker.result.formats import Form  # noqa: PLC0415 (as above)
 
         report = Form(*request.form).render(run.usage(), exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from gpu_tracker.result.usage import OwnGroupUsage
     from gpu_tracker.units import Units
-    from gpu_tracker.usage import OwnGroupUsage
 
 V1, V2, BOTH, SCOPE = 'cgroup v1', 'cgroup v2', 'cgroup v1 and v2', 'systemd scope'
 """Where a group was made."""
@@ -253,7 +253,7 @@ def usage_of(found: Mapping[str, Any], wanted: Units) -> OwnGroupUsage:
     :param found: What :meth:`OwnGroup.end` has returned, or the ``problem`` alone where there was no group.
     :raises ValueError: It is something else.
     """
-    from gpu_tracker.usage import OwnGroupUsage  # noqa: PLC0415 - dataclasses cost 15 ms, and groups need none
+    from gpu_tracker.result.usage import OwnGroupUsage  # noqa: PLC0415 - dataclasses cost 15 ms, and groups need none
 
     figures = {name: found.get(name) for name in FIGURES}
     texts = {name: found.get(name) for name in ('made_in', 'problem')}

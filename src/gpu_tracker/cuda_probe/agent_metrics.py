@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.cuda_report import CudaReport, ProcessReport
     from gpu_tracker.cuda_probe.probe_session import Probe
-    from gpu_tracker.cuda_usage import CUDADevice, CUDAGpu
+    from gpu_tracker.result.cuda_usage import CUDADevice, CUDAGpu
 
 _PERCENT = 100
 _REPORTED_AFTER_END = 300.0

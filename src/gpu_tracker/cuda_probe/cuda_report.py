@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS, error_name
 from gpu_tracker.cuda_probe.devices.control_groups import container_of
 from gpu_tracker.cuda_probe.kernel_data import UNKNOWN_DEVICE
-from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu, CUDAKernel, CUDAProcess, base_units
+from gpu_tracker.result.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu, CUDAKernel, CUDAProcess, base_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpu_tracker.cuda_probe.cuda_report import CudaReport, KernelReport, ProcessReport
-    from gpu_tracker.cuda_usage import CUDADevice, CUDAGpu
+    from gpu_tracker.result.cuda_usage import CUDADevice, CUDAGpu
 
     Rows = Sequence[Mapping[str, str]]
 

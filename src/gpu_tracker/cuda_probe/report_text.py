@@ -16,7 +16,7 @@ from gpu_tracker.cuda_probe.report_tables import (
     process_lines,
     wrapped,
 )
-from gpu_tracker.cuda_usage import CUDADevice
+from gpu_tracker.result.cuda_usage import CUDADevice
 from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The probe as a section of a tracked run, which the sampler reads once a second.
 
 See ``gpu_tracker.resources.threaded`` for what a source is. This one has the fields of
-:class:`gpu_tracker.cuda_usage.CUDAUsage` in base units, see :func:`gpu_tracker.cuda_usage.base_units`. Texts and lists
+:class:`.CUDAUsage` in base units, see :func:`.base_units`. Texts and lists
 are cut, so that it always fits into the sampler's store.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cuda_usage import CUDAFigures, CUDAKernel, CUDAProcess, base_units
 from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.result.cuda_usage import CUDAFigures, CUDAKernel, CUDAProcess, base_units
 from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:

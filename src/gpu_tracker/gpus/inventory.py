@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.background import Call, Reported
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import BACKENDS, OF_DRM
+from gpu_tracker.gpus.backend import OF_DRM
 from gpu_tracker.gpus.model import title, vendor_order
+from gpu_tracker.gpus.opening import BACKENDS
 from gpu_tracker.gpus.processes import ProcessLookup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpu_tracker.gpus import GpuBackend
-    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.backend import GpuBackend
+    from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.model import Gpu, GpuReading
 
 DRIVER_TIMEOUT = 60.0

@@ -19,7 +19,7 @@ from gpu_tracker.system.users import user_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.model import GpuProcess, GpuReading
 
 _BETWEEN_SEARCHES = 30.0

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import NamedTuple, Protocol
 
-    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claim import Claim
 
     class GpuMonitor(Protocol):
         """One GPU under observation. Any call may hang as long as the driver does; one thread at a time may call."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpu_tracker.errors import GpuTrackerError
-    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.claims.folder import ClaimFolder, HeldClaim
     from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.gpus.request import Request

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.gpus import constraints
-from gpu_tracker.gpus.claims.claim import describe
+from gpu_tracker.gpus.claim import describe
 from gpu_tracker.gpus.table_cells import COLUMNS, INDEX, LEFT_OUT_FIRST, MARK, ONLY_WHERE_USED, Row, rows
 from gpu_tracker.system.terminal_text import GAP, cut, layout, padded, shortened, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.system.terminal_text import Column
 

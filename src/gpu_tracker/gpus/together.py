@@ -10,7 +10,7 @@ import time
 
 from gpu_tracker.background import Caller, Reported
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import OF_DRM
+from gpu_tracker.gpus.backend import OF_DRM
 from gpu_tracker.gpus.model import GpuReading, Unseen, title
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeVar
 
-    from gpu_tracker.gpus import GpuBackend, RunGpus
+    from gpu_tracker.gpus.backend import GpuBackend, RunGpus
     from gpu_tracker.gpus.model import Gpu, GpuProcess
 
     T = TypeVar('T')
@@ -80,7 +80,7 @@ def _opener_of(backend: RunGpus) -> Callable[[], RunGpus]:
 
 
 class Together:
-    """The GPUs of several vendors; see ``gpu_tracker.gpus.RunGpus``."""
+    """The GPUs of several vendors; see ``gpu_tracker.gpus.backend.RunGpus``."""
 
     def __init__(self, vendors: list[_Vendor]) -> None:
         self._vendors = vendors

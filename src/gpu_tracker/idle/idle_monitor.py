@@ -10,7 +10,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import gpu_tracker
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.idle.config.configuration_file import Reloading
 from gpu_tracker.idle.decision import Start, decide, stop_all
@@ -28,6 +27,7 @@ from gpu_tracker.idle.status_report import Tally, status_of
 from gpu_tracker.idle.status_socket import serve
 from gpu_tracker.idle.waiting import gpus_in_words
 from gpu_tracker.system.users import UserNames
+from gpu_tracker.version import __version__
 
 if TYPE_CHECKING:
     import logging
@@ -278,7 +278,7 @@ class _Monitor:
         now = time.monotonic()
         monitor = MonitorStatus(
             pid=os.getpid(),
-            version=gpu_tracker.__version__,
+            version=__version__,
             config_path=self._options.config,
             started=iso_time(self._begun),
             interval_seconds=self._settings.interval,

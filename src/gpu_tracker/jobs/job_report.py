@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gpu_tracker.bindings import make
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -244,12 +246,10 @@ class JobReport:
 
     def __str__(self) -> str:
         """Return it as the text that ``gpu-tracker merge`` prints."""
-        from gpu_tracker.jobs.job_text import as_text  # noqa: PLC0415 - who reads figures prints none
-
-        return as_text(self)
+        text: str = make('job as text', self)
+        return text
 
     def _repr_html_(self) -> str:
         """Return it as tables, for notebooks."""
-        from gpu_tracker.views.job_page import job_html  # noqa: PLC0415 - as above
-
-        return job_html(self)
+        html: str = make('job as HTML', self)
+        return html

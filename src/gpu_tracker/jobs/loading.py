@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.jobs.merging import merge
-from gpu_tracker.jobs.rank_files import PARTIAL
 from gpu_tracker.jobs.records import Alive, read_folder
 from gpu_tracker.recording.reading.recording import load
+from gpu_tracker.recording.writing.rank_files import PARTIAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

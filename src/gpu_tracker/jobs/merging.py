@@ -20,11 +20,11 @@ from gpu_tracker.jobs.group_kills import group_kills
 from gpu_tracker.jobs.job_regions import merged_regions
 from gpu_tracker.jobs.job_report import Imbalance, JobReport, NodeReport, RankReport
 from gpu_tracker.jobs.moments import covered, largest_sum, largest_sum_of_bounds, once
-from gpu_tracker.jobs.rank_files import UNMEASURED
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING, STATES, figure_or_none
 from gpu_tracker.jobs.runs import grouped, named, runs_of
 from gpu_tracker.limits import all_known, known
 from gpu_tracker.recording.reading.model import Bounded
+from gpu_tracker.recording.writing.rank_files import UNMEASURED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

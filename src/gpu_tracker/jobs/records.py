@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.job import checked
-from gpu_tracker.jobs.rank_files import (
+from gpu_tracker.processes.stat import TICKS_PER_SECOND
+from gpu_tracker.recording.schema import ABANDONED
+from gpu_tracker.recording.writing.rank_files import (
     FORMAT,
     LONGEST_INTERVAL,
     PARTIAL,
@@ -24,9 +26,7 @@ from gpu_tracker.jobs.rank_files import (
     boot_id,
     pid_namespace,
 )
-from gpu_tracker.processes.stat import TICKS_PER_SECOND
-from gpu_tracker.recording.schema import ABANDONED
-from gpu_tracker.usage import JobIdentity
+from gpu_tracker.result.usage import JobIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

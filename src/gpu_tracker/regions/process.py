@@ -43,7 +43,7 @@ class Process:
         self.next_id: Callable[[], int] = itertools.count(first).__next__
         self.outer = outer
         """The region in which the program was started."""
-        self.sums = Sums(self.pid, self.next_id)
+        self.sums = Sums(self.pid, self.next_id, write_finally)
         self._ready = False
         self._inherited = 0
         """KiB that an exec has left as the mark of the program before; 0 where the mark is that of this program."""

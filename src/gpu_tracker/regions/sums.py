@@ -126,12 +126,29 @@ class Sum:
 
 
 class Sums:
-    """All sums of one process."""
+    """All sums of one process.
 
-    __slots__ = ('_ended', '_is_registered', '_lock', '_names', '_next_id', '_others', '_process_id', '_sums', 'due')
+    :param process_id: Its ID.
+    :param next_id: Returns another number for a line of the log.
+    :param write_finally: Writes the sums at the end of the process.
+    """
 
-    def __init__(self, process_id: int, next_id: Callable[[], int]) -> None:
+    __slots__ = (
+        '_ended',
+        '_is_registered',
+        '_lock',
+        '_names',
+        '_next_id',
+        '_others',
+        '_process_id',
+        '_sums',
+        '_write_finally',
+        'due',
+    )
+
+    def __init__(self, process_id: int, next_id: Callable[[], int], write_finally: Callable[[], None]) -> None:
         self._process_id = process_id
+        self._write_finally = write_finally
         self._next_id = next_id
         self._names: dict[str, Name] = {}
         self._others: Name | None = None
@@ -225,6 +242,4 @@ class Sums:
         self._is_registered = True
         util = sys.modules.get('multiprocessing.util')
         if util is not None:
-            from gpu_tracker.regions import process  # noqa: PLC0415 - the module that imports this one
-
-            util.Finalize(None, process.write_finally, exitpriority=0)
+            util.Finalize(None, self._write_finally, exitpriority=0)

@@ -13,11 +13,11 @@ from gpu_tracker.resources import FIRST, MIDDLE, Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker import usage
     from gpu_tracker.control_groups.allowed import Limits
     from gpu_tracker.control_groups.oom_kills import OOMKills
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources.context import Context
+    from gpu_tracker.result import usage
     from gpu_tracker.totals import ControlGroupTotals, Totals
     from gpu_tracker.units import Units
 
@@ -103,8 +103,8 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.ControlGroupUsage
     has_fewer_cores = cores is not None and (all_cores is None or cores < all_cores)
     if not (has_less_memory or has_fewer_cores or kills):
         return {}
-    from gpu_tracker import usage  # noqa: PLC0415 - most runs have no such section
     from gpu_tracker.control_groups.oom_kills import sentence  # noqa: PLC0415 - as above
+    from gpu_tracker.result import usage  # noqa: PLC0415 - most runs have no such section
     from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
     from gpu_tracker.units import from_bytes  # noqa: PLC0415 - as above
 

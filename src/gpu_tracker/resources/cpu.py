@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from gpu_tracker import usage
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources.context import Context, System
+    from gpu_tracker.result import usage
     from gpu_tracker.totals import Totals
     from gpu_tracker.units import Units
 
@@ -203,8 +203,8 @@ def open_resource(context: Context) -> Cpu:
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.CPUUtilization]:
     """Return the section ``cpu_utilization`` of the result."""
-    from gpu_tracker import usage  # noqa: PLC0415 - the sampler needs none of it
     from gpu_tracker.resources.rates import percentages  # noqa: PLC0415 - as above
+    from gpu_tracker.result import usage  # noqa: PLC0415 - the sampler needs none of it
 
     cpu, seconds = totals['cpu'], totals['seconds']
     cores = cpu['cores']

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from gpu_tracker.cuda_usage import CUDAUsage
     from gpu_tracker.resources.context import Context
     from gpu_tracker.resources.threaded import OpenSource
+    from gpu_tracker.result.cuda_usage import CUDAUsage
     from gpu_tracker.totals import Totals
     from gpu_tracker.units import Units
 
@@ -64,7 +64,7 @@ def _open_probe(target: Target) -> Any:  # noqa: ANN401 - a Source, which the wi
 
 def open_reader(open_source: OpenSource, target: Target) -> ThreadedReader:
     """Return the thread that reads what ``open_source`` opens."""
-    from gpu_tracker.cuda_usage import cuda_usage  # noqa: PLC0415 - imports dataclasses
+    from gpu_tracker.result.cuda_usage import cuda_usage  # noqa: PLC0415 - imports dataclasses
 
     reader = ThreadedReader(_NAME, TITLE, lambda found: cuda_usage(found, 'bytes'))
     reader.open(open_source, target)
@@ -73,6 +73,6 @@ def open_reader(open_source: OpenSource, target: Target) -> ThreadedReader:
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, CUDAUsage]:
     """Return the section ``cuda`` of the result."""
-    from gpu_tracker.cuda_usage import cuda_usage  # noqa: PLC0415 - imports dataclasses
+    from gpu_tracker.result.cuda_usage import cuda_usage  # noqa: PLC0415 - imports dataclasses
 
     return {'cuda': cuda_usage(totals['cuda'], wanted.gpu_ram)}

@@ -12,7 +12,7 @@ import os
 import time
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import OF_DRM
+from gpu_tracker.gpus.backend import OF_DRM
 from gpu_tracker.resources import COUNTER, Column
 from gpu_tracker.resources.threaded import Target, ThreadedReader, ThreadedResource
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from gpu_tracker import usage
-    from gpu_tracker.gpus import RunGpus
+    from gpu_tracker.gpus.backend import RunGpus
     from gpu_tracker.gpus.model import Gpu
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.resources.context import Context
+    from gpu_tracker.result import usage
     from gpu_tracker.totals import Totals
     from gpu_tracker.units import Units
 
@@ -265,7 +265,7 @@ def _number(path: str) -> int | None:
 
 def open_resource(context: Context) -> Energy:
     """Return the energy of the machine's GPUs and CPU packages."""
-    from gpu_tracker.gpus import open_gpus  # noqa: PLC0415 - most runs do not ask for this
+    from gpu_tracker.gpus.opening import open_gpus  # noqa: PLC0415 - most runs do not ask for this
     from gpu_tracker.gpus.process_ids import in_initial_pid_namespace  # noqa: PLC0415 - as above
 
     source = EnergySource(
@@ -276,7 +276,7 @@ def open_resource(context: Context) -> Energy:
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.EnergyUsage]:
     """Return the section ``energy`` of the result."""
-    from gpu_tracker import usage  # noqa: PLC0415 - the sampler needs none of it
+    from gpu_tracker.result import usage  # noqa: PLC0415 - the sampler needs none of it
 
     del wanted  # joules are joules
     found = totals['energy']

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker import usage
+    from gpu_tracker.result import usage
 
 SHORTEST_WINDOW = 0.5
 """Seconds over which the largest rate is taken at least: counters have noise, and maxima pick it."""
@@ -63,7 +63,7 @@ def percentages(
     largest: float | None, mean: float | None, units_expected: int | None
 ) -> usage.ProcessingUnitPercentages:
     """Turn rates, 1.0 being one unit busy all the time, into percent summed and percent of the units expected."""
-    from gpu_tracker import usage  # noqa: PLC0415 - the sampler needs none of it
+    from gpu_tracker.result import usage  # noqa: PLC0415 - the sampler needs none of it
 
     def of_hardware(rate: float | None) -> float | None:
         return None if rate is None or units_expected is None else rate * _PERCENT / units_expected

@@ -397,7 +397,7 @@ def _bounds_of_io(
 
     A launcher gets the CPU time of orphans, and not their I/O.
     """
-    from gpu_tracker.resources.io import FAULTS, RATES  # noqa: PLC0415 - an optional section
+    from gpu_tracker.resources.io.groups import FAULTS, RATES  # noqa: PLC0415 - an optional section
     from gpu_tracker.resources.io.readers import BYTES  # noqa: PLC0415 - an optional section
 
     reasons = dict(cpu_reasons)

@@ -133,7 +133,7 @@ def _unit(name: str, value: object, read: Callable[[str], str | None], accepted:
 
 def brands(_: Options, __: str, value: object) -> tuple[str, ...]:
     """Check brands of GPUs."""
-    from gpu_tracker.gpus import check_brands  # noqa: PLC0415 - most users leave the choice to us
+    from gpu_tracker.gpus.opening import check_brands  # noqa: PLC0415 - most users leave the choice to us
 
     return check_brands(value)
 

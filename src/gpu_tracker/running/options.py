@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Literal, TypedDict
 
-    from gpu_tracker.usage import JobIdentity
+    from gpu_tracker.result.usage import JobIdentity
 
     class TrackerOptions(TypedDict, total=False):
         """The parameters of :class:`~gpu_tracker.Tracker` but for ``process_id``."""

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from gpu_tracker.processes.reaped import OrphansUse
     from gpu_tracker.resources.settle import KernelFacts
+    from gpu_tracker.result.sampling import Sampling
+    from gpu_tracker.result.usage import ResourceUsage
     from gpu_tracker.running.options import Options
-    from gpu_tracker.sampling import Sampling
     from gpu_tracker.totals import Configuration, Evidence, ProcessUse, Totals
-    from gpu_tracker.usage import ResourceUsage
 
 _LONGEST_DISCARD = 2.0
 """Seconds to wait for a sampler that removes what it has recorded."""
@@ -70,7 +70,7 @@ class Run:
     :param notify: Called once with the level and the text of each message, ``warning`` or ``info``.
     :param command: The command that is tracked; None: the process of the options.
     :param report: The report that the sampler keeps on disk: its path, the fields of a
-        :class:`gpu_tracker.report.Form`, and whether it is a line of the table in that file. None: the
+        :class:`gpu_tracker.result.formats.Form`, and whether it is a line of the table in that file. None: the
         ``resource_usage_file`` of the options.
     :param commit_interval: Seconds after which samples are in the recording; None: as usual.
     :param limits: The limits that the sampler compares with each sample, by their reasons.
@@ -370,7 +370,7 @@ class Run:
         path = self.options.resource_usage_file
         if path is None:
             return
-        from gpu_tracker.report import as_json  # noqa: PLC0415 - at the end
+        from gpu_tracker.result.formats import as_json  # noqa: PLC0415 - at the end
         from gpu_tracker.system import files  # noqa: PLC0415 - as above
 
         try:
@@ -402,7 +402,7 @@ class Run:
 
         :raises SamplerError: if there is none.
         """
-        from gpu_tracker.report import build  # noqa: PLC0415 - keeps the measured process light until the end
+        from gpu_tracker.resources.building import build  # noqa: PLC0415 - keeps the measured process light until the end
         from gpu_tracker.units import Units  # noqa: PLC0415 - keeps the measured process light until the end
 
         return build(self.require_totals(), Units(*self.options.units()))
@@ -412,7 +412,7 @@ class Run:
 
         :raises SamplerError: if there is no result.
         """
-        from gpu_tracker.sampling import record_of  # noqa: PLC0415 - as above
+        from gpu_tracker.result.sampling import record_of  # noqa: PLC0415 - as above
 
         return record_of(self.require_totals())
 
@@ -543,8 +543,8 @@ def _import_for_report() -> None:
     """Import what makes the report while the sampler starts: 25 ms that the user would wait for at the end."""
     import json  # noqa: F401, PLC0415
 
-    from gpu_tracker import report, sampling, usage  # noqa: F401, PLC0415
     from gpu_tracker.resources import chosen  # noqa: PLC0415
+    from gpu_tracker.result import formats, sampling, usage  # noqa: F401, PLC0415
 
     for entry in chosen(()):
         entry.load()

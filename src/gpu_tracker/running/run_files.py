@@ -8,16 +8,17 @@ from gpu_tracker import job
 from gpu_tracker.errors import ParameterError, see
 from gpu_tracker.real import os
 from gpu_tracker.recording.schema import STOPPED
-from gpu_tracker.recording.writing.run_regions import RunRegions, load_regions
 from gpu_tracker.recording.writing.tracking_file import TrackingFile
+from gpu_tracker.running.run_regions import RunRegions, load_regions
+from gpu_tracker.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from gpu_tracker.jobs.rank_files import RankFiles
     from gpu_tracker.recording.reading.model import Region
+    from gpu_tracker.recording.writing.rank_files import RankFiles
     from gpu_tracker.running.options import Options
     from gpu_tracker.running.run import TrackedCommand
     from gpu_tracker.totals import RecordingRequest, Totals
@@ -119,7 +120,7 @@ class RunFiles:
         if self._rank is not None:
             self._rank.discard()
             if is_unmeasured:
-                from gpu_tracker.jobs.rank_files import UNMEASURED  # noqa: PLC0415 - only in jobs
+                from gpu_tracker.recording.writing.rank_files import UNMEASURED  # noqa: PLC0415 - only in jobs
 
                 try:
                     self._rank.write(self._rank_metadata, None, UNMEASURED)
@@ -148,8 +149,6 @@ class RunFiles:
 
     def requests(self) -> dict[str, Any]:
         """Return the part of the sampler's configuration that is about files."""
-        from gpu_tracker import __version__  # noqa: PLC0415 - that module imports this one
-
         options, rank = self._options, self._rank
         regions = None if self._command is None else self._command.regions
         return {
@@ -197,8 +196,7 @@ class RunFiles:
 
         :raises ParameterError: if nothing can be written there.
         """
-        from gpu_tracker import __version__  # noqa: PLC0415 - that module imports this one
-        from gpu_tracker.jobs import rank_files  # noqa: PLC0415 - only in jobs
+        from gpu_tracker.recording.writing import rank_files  # noqa: PLC0415 - only in jobs
 
         options = self._options
         is_own = self._tracks_itself or self._command is not None

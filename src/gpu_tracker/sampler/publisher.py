@@ -29,7 +29,7 @@ class Publisher:
     """Publishes once a second at most, and at the end.
 
     :param config: The sampler's configuration: ``report`` is the path of a file, the fields of a
-        :class:`gpu_tracker.report.Form`, and whether the file is a table of runs, or None; ``units`` are for that file.
+        :class:`.Form`, and whether the file is a table of runs, or None; ``units`` are for that file.
     :param resources: What is sampled, by name.
     :param record: Returns how the run was sampled so far (``record``), and what is known of descendants (``lineage``).
     :param recorders: What records the run; None: nothing.
@@ -145,14 +145,15 @@ class _ReportFile:
 
     def write(self, totals: Totals) -> str | None:
         """Write the file, and return what went wrong, if anything."""
-        from gpu_tracker.report import Form, build  # noqa: PLC0415
+        from gpu_tracker.resources.building import build  # noqa: PLC0415
+        from gpu_tracker.result.formats import Form  # noqa: PLC0415
         from gpu_tracker.system.files import write_whole  # noqa: PLC0415 - these cost 30 ms, which many runs do not last
         from gpu_tracker.units import Units  # noqa: PLC0415
 
         try:
             text = Form(*self._form).render(build(totals, Units(*self._units)), None)
             if self.appends:
-                from gpu_tracker.csv_table import append  # noqa: PLC0415 - as above
+                from gpu_tracker.result.csv_table import append  # noqa: PLC0415 - as above
 
                 append(self._path, text)
             else:

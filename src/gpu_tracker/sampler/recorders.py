@@ -208,7 +208,7 @@ def open_recorders(config: SamplerConfiguration, context: Context, resources: Ma
             request['path'], log, functools.partial(_open_recorder, request, config, context, resources, log)
         )
     if config['rank'] is not None:
-        from gpu_tracker.jobs.live_record import LiveRecord  # noqa: PLC0415 - only in jobs
+        from gpu_tracker.recording.writing.live_record import LiveRecord  # noqa: PLC0415 - only in jobs
 
         members.append(LiveRecord(config['rank']))
     return Recorders(members, resources.values(), late, lock)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import RecordingError
-from gpu_tracker.summary import figure
+from gpu_tracker.result.summary import figure
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 
 if TYPE_CHECKING:
     from gpu_tracker.recording.reading.recording import Recording
-    from gpu_tracker.usage import ResourceUsage
+    from gpu_tracker.result.usage import ResourceUsage
 
 _PERCENT = 100
 _LEAST_CHANGE = 0.05

@@ -25,13 +25,13 @@ class ReportFrame:
 
     :param recordings: What is reported.
     :param page: What makes the page; the report's own where not given.
-    :param height: Of the frame, in pixels.
+    :param height: Of the frame, in pixels; None: :data:`HEIGHT`.
     :raises RecordingError: where a recording cannot be read.
     """
 
-    def __init__(self, recordings: Sequence[Recording], page: Page | None = None, height: int = HEIGHT) -> None:
+    def __init__(self, recordings: Sequence[Recording], page: Page | None = None, height: int | None = None) -> None:
         self.page = (page or _report_page)(recordings)
-        self._height = height
+        self._height = HEIGHT if height is None else height
 
     def __repr__(self) -> str:
         """Return what it is, for terminals."""

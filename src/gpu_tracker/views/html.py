@@ -17,7 +17,7 @@ from gpu_tracker.errors import RecordingError
 from gpu_tracker.recording.comparing.run_figures import figures_of
 from gpu_tracker.recording.reading import shown
 from gpu_tracker.recording.reading.recording import load
-from gpu_tracker.summary import figure
+from gpu_tracker.result.summary import figure
 from gpu_tracker.system.terminal_text import printable, shortened
 from gpu_tracker.views.sparklines import curves_of, sparkline
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.recording.comparing.run_figures import Figure, Name
     from gpu_tracker.recording.reading.recording import Recording
-    from gpu_tracker.usage import ResourceUsage
+    from gpu_tracker.result.usage import ResourceUsage
     from gpu_tracker.views.sparklines import Curve
 
 MOST_ROWS = 50

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.jobs import job_text
 from gpu_tracker.jobs.records import ENDED, RUNNING
-from gpu_tracker.summary import figure
+from gpu_tracker.result.summary import figure
 from gpu_tracker.views import html
 from gpu_tracker.views.report_page import page
 from gpu_tracker.views.report_page.elements import element, table

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpu_tracker.cuda_probe.cuda_report import CudaReport, KernelReport, ProcessReport
-    from gpu_tracker.cuda_usage import CUDADevice
+    from gpu_tracker.result.cuda_usage import CUDADevice
     from support.cuda.probed_program import Probed
     from support.cuda_stand_in import DeviceTruth, Truth
 

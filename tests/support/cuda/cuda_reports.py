@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_tracker.cuda_probe.cuda_report import CudaReport, KernelReport, KernelVariant, ProcessReport
-from gpu_tracker.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu
+from gpu_tracker.result.cuda_usage import CUDADevice, CUDAFailure, CUDAGpu
 
 UUID = 'GPU-8a9e5b0c-1111-2222-3333-444455556666'
 

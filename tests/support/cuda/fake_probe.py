@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
+from gpu_tracker.result.cuda_usage import CUDAFailure, CUDAGpu
 from support.cuda import cuda_reports
 
 if TYPE_CHECKING:
     from gpu_tracker.cuda_probe.cuda_report import CudaReport, ProcessReport
-    from gpu_tracker.cuda_usage import CUDADevice
+    from gpu_tracker.result.cuda_usage import CUDADevice
 
 MB = 1_000_000
 UUID = 'GPU-00000001-0001-0001-0001-000000000001'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tracker.gpus.claims.claim import Claim
+from gpu_tracker.gpus.claim import Claim
 from gpu_tracker.gpus.model import GpuProcess, GpuReading
 from support.gpus.gpu_readings import reading, used_by
 

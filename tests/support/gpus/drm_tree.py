@@ -15,7 +15,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpu_tracker.gpus import DRM_ROOT
+from gpu_tracker.gpus.opening import DRM_ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

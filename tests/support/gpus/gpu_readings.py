@@ -9,7 +9,7 @@ from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claim import Claim
 
 
 def known(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FakeRunGpus:
-    """See ``gpu_tracker.gpus.RunGpus``. Calls wait while ``may_answer`` is not set.
+    """See ``gpu_tracker.gpus.backend.RunGpus``. Calls wait while ``may_answer`` is not set.
 
     :ivar failure: What each call raises; None: it answers.
     """

@@ -25,7 +25,7 @@ def open_backend():
 
 
 class Backend:
-    """See ``gpu_tracker.gpus.GpuBackend``."""
+    """See ``gpu_tracker.gpus.backend.GpuBackend``."""
 
     compute_files = frozenset({'/dev/made-up'})
 

@@ -24,7 +24,7 @@ import json
 import os
 import sys
 
-from gpu_tracker.gpus import BACKENDS
+from gpu_tracker.gpus.opening import BACKENDS
 from gpu_tracker.resources.gpu.reader import GpuReader
 
 

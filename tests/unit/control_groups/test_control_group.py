@@ -12,13 +12,14 @@ import pytest
 from gpu_tracker.control_groups.allowed import Limits
 from gpu_tracker.control_groups.oom_kills import OOMKills
 from gpu_tracker.control_groups.places import Group, Mount
-from gpu_tracker.cuda_usage import cuda_usage
 from gpu_tracker.processes.process import Process
-from gpu_tracker.report import FORMATS, build
 from gpu_tracker.resources import FIRST, LAST, MIDDLE
+from gpu_tracker.resources.building import build
 from gpu_tracker.resources.control_group import ControlGroup
+from gpu_tracker.result.cuda_usage import cuda_usage
+from gpu_tracker.result.formats import FORMATS
+from gpu_tracker.result.usage import EnergyUsage, IOUsage, IOValues, RSSValues
 from gpu_tracker.units import Units
-from gpu_tracker.usage import EnergyUsage, IOUsage, IOValues, RSSValues
 from gpu_tracker.views.html import usage_html
 from support.control_group_trees import make_group
 

@@ -8,8 +8,8 @@ import pytest
 
 from gpu_tracker.control_groups import storage
 from gpu_tracker.control_groups.own_group import BOTH, V1, V2, OwnGroup, usage_of
+from gpu_tracker.result.usage import OwnGroupUsage
 from gpu_tracker.units import Units
-from gpu_tracker.usage import OwnGroupUsage
 from support.control_group_trees import make_group
 
 if TYPE_CHECKING:

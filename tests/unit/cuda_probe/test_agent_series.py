@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpu_tracker.cuda_probe.agent_metrics import Failure, ProcessKey, ProcessSeries, Row, RowKey
-from gpu_tracker.cuda_usage import CUDAFailure
+from gpu_tracker.result.cuda_usage import CUDAFailure
 from support.cuda.fake_probe import UUID, device, process, report
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from gpu_tracker.cuda_probe.section import SectionFigures
-from gpu_tracker.cuda_usage import CUDAFigures, cuda_usage
-from gpu_tracker.report import FORMATS, build
+from gpu_tracker.resources.building import build
+from gpu_tracker.result.cuda_usage import CUDAFigures, cuda_usage
+from gpu_tracker.result.formats import FORMATS
 from gpu_tracker.units import Units
 from support.cuda.cuda_reports import kernel
 from support.cuda.fake_probe import process, report

@@ -24,7 +24,7 @@ from gpu_tracker.cuda_probe.cuda_report import (
 from gpu_tracker.cuda_probe.devices.host_gpus import HostGpu, HostGpus, PhysicalGpu
 from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, FailureTotals, KernelTotals, ProcessTotals
 from gpu_tracker.cuda_probe.model.window import CoresUse, DeviceRun, ProcessRun
-from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
+from gpu_tracker.result.cuda_usage import CUDAFailure, CUDAGpu
 
 SECOND = 1_000_000_000
 BEGAN, NOW = 100 * SECOND, 110 * SECOND

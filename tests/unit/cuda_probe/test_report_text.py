@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.cuda_probe.report_tables import process_lines
 from gpu_tracker.cuda_probe.report_text import problem_text, report_text
-from gpu_tracker.cuda_usage import CUDAFailure, CUDAGpu
+from gpu_tracker.result.cuda_usage import CUDAFailure, CUDAGpu
 from gpu_tracker.system.terminal_text import width_of
 from support.cuda.cuda_reports import TRAINING, UUID, device, kernel, process, report
 

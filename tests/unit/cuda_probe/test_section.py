@@ -8,8 +8,8 @@ import pytest
 
 from gpu_tracker.cuda_probe.probe_session import open_probe
 from gpu_tracker.cuda_probe.section import CudaSection, SectionFigures
-from gpu_tracker.cuda_usage import cuda_usage
 from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.result.cuda_usage import cuda_usage
 from support.cuda.cuda_reports import kernel
 from support.cuda.fake_probe import MB, StandInProbe, device, process, report
 

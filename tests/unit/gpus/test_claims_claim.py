@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_tracker.gpus.claims.claim import Claim, describe, remaining
+from gpu_tracker.gpus.claim import Claim, describe, remaining
 
 CLAIM = Claim(
     uuids=('GPU-1',),

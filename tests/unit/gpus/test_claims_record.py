@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.gpus.claims.claim import Claim
+from gpu_tracker.gpus.claim import Claim
 from gpu_tracker.gpus.claims.liveness import Circumstances
 from gpu_tracker.gpus.claims.record import (
     MOST_BYTES,

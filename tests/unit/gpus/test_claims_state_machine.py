@@ -21,7 +21,7 @@ from support.claims.claiming_machine import Machine
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
-    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.claims.folder import HeldClaim
 
 GPUS = ('GPU-0', 'GPU-1', 'GPU-2', 'GPU-3')

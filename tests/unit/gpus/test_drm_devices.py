@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus import BACKENDS, DRM_ROOT
 from gpu_tracker.gpus.drm import open_backend
 from gpu_tracker.gpus.drm.devices import Device, devices
 from gpu_tracker.gpus.drm.names import product_name
 from gpu_tracker.gpus.drm.sensors import Sensors
+from gpu_tracker.gpus.opening import BACKENDS, DRM_ROOT
 from support.gpus.drm_tree import DrmTree
 
 if TYPE_CHECKING:

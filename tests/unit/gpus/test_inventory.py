@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import open_gpus
 from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
 from gpu_tracker.gpus.model import GpuProcess
+from gpu_tracker.gpus.opening import open_gpus
 from support.gpus.brief_gpus import claim, gpu, lost, mig, split, state
 from support.gpus.gpu_readings import changed
 from support.waiting import TIMEOUT, eventually

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus import DRM_ROOT, backends_of, open_drm
+from gpu_tracker.gpus.opening import DRM_ROOT, backends_of, open_drm
 from support.gpus.drm_tree import DrmTree, devices_beside, dump
 from support.tracked_program import answer, environment
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 ON_DRIVERS = """
 import json, sys
-from gpu_tracker.gpus import open_drm
-print(json.dumps([open_drm() is None, [name for name in sys.modules if name.startswith('gpu_tracker.gpus.')]]))
+from gpu_tracker.gpus.opening import open_drm
+print(json.dumps([open_drm() is None, [name for name in sys.modules if name.startswith('gpu_tracker.gpus.drm')]]))
 """
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.gpus.claims.claim import remaining
+from gpu_tracker.gpus.claim import remaining
 from gpu_tracker.gpus.table_cells import ago
 from gpu_tracker.system.terminal_text import cut, padded, printable, shortened, width_of
 

@@ -16,7 +16,7 @@ from support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.gpus import RunGpus
+    from gpu_tracker.gpus.backend import RunGpus
 
 SECOND = 1_000_000
 SILENT = (

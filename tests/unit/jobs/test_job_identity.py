@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.job import FIELDS, LAUNCHERS, SCHEDULERS, asked_of_node, checked, expand, identify, job_name
-from gpu_tracker.usage import JobIdentity
+from gpu_tracker.result.usage import JobIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

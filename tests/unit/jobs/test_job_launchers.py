@@ -21,7 +21,7 @@ from gpu_tracker.job import (
     is_in_nodes,
     job_name,
 )
-from gpu_tracker.usage import JobIdentity
+from gpu_tracker.result.usage import JobIdentity
 
 PID = 500
 PARENTS = {500: 400, 400: 300, 300: 1}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.job import FIELDS, check_own_path, expand
+from gpu_tracker.result.usage import JobIdentity
 from gpu_tracker.running.options import Options
-from gpu_tracker.usage import JobIdentity
 
 
 def place(**known: object) -> dict[str, Any]:

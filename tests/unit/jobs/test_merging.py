@@ -16,10 +16,10 @@ from gpu_tracker.jobs.job_regions import merged_regions
 from gpu_tracker.jobs.loading import load_job
 from gpu_tracker.jobs.merging import merge
 from gpu_tracker.jobs.moments import largest_sum, largest_sum_of_bounds, once
-from gpu_tracker.jobs.rank_files import write_interval
 from gpu_tracker.jobs.records import read_folder, read_record
 from gpu_tracker.recording.reading.model import Bounded
 from gpu_tracker.recording.reading.region_rows import RegionCall
+from gpu_tracker.recording.writing.rank_files import write_interval
 from gpu_tracker.views.job_page import job_html, job_page
 from support.job_folders import GIB, START, record, write
 

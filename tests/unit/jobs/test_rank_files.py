@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpu_tracker.job import FIELDS
-from gpu_tracker.jobs import rank_files
 from gpu_tracker.jobs.records import read_folder, read_record
+from gpu_tracker.recording.writing import rank_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from gpu_tracker.jobs import job_text, merging
 from gpu_tracker.jobs.loading import load_job, read_folders
 from gpu_tracker.jobs.merging import merge
 from gpu_tracker.jobs.records import read_folder, read_record
-from gpu_tracker.usage import JobIdentity
+from gpu_tracker.result.usage import JobIdentity
 from gpu_tracker.views.job_page import job_html, job_page
 from support.job_folders import GIB, START, record, write
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from gpu_tracker.sampling import record_of
+from gpu_tracker.result.sampling import record_of
 
 BETWEEN = 'processes may have used more between two samples'
 IGNORED = 'a process ignores SIGCHLD'

@@ -181,7 +181,7 @@ def test_metadata_of_the_other_project_is_not_believed(tmp_path: Path) -> None:
     installed(tmp_path, version='5.0.1')
     package = tmp_path / 'checkout' / 'src' / 'gpu_tracker'
     package.mkdir(parents=True)
-    for name in ('__init__.py', 'installation.py', 'real.py'):
+    for name in ('__init__.py', 'installation.py', 'real.py', 'version.py'):
         (package / name).write_text((Path(gpu_tracker.__file__).parent / name).read_text())
     assert command_in(tmp_path, package.parent) == (
         "install what the extra 'fleet' in gpu-tracker's pyproject.toml names"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpu_tracker.csv_table import append, check, table_of
+from gpu_tracker.result.csv_table import append, check, table_of
 
 if TYPE_CHECKING:
     from pathlib import Path

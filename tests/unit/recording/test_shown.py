@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tracker.recording.reading import shown
 from gpu_tracker.recording.reading.recording import load
-from gpu_tracker.report import as_text
+from gpu_tracker.result.formats import as_text
 from support.recordings import ROOT, busy_rows, region, totals_of, write_recording
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import pytest
 
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.recording.reading.recording import load
-from gpu_tracker.report import as_text, build
+from gpu_tracker.resources.building import build
+from gpu_tracker.result.formats import as_text
 from gpu_tracker.units import Units
 from support.recordings import busy_rows, totals_of, write_recording
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from gpu_tracker import ResourceUsage
 from gpu_tracker.errors import GpuTrackerError, ReportError
-from gpu_tracker.report import FORMATS, as_text, build
+from gpu_tracker.resources.building import build
+from gpu_tracker.result.formats import FORMATS, as_text
 from gpu_tracker.units import Units
 
 FOLDER = Path(__file__).parents[2] / 'data' / 'recorded_runs'

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_tracker.report import FORMATS, as_text, build
-from gpu_tracker.sampling import record_of
+from gpu_tracker.resources.building import build
+from gpu_tracker.result.formats import FORMATS, as_text
+from gpu_tracker.result.sampling import record_of
 from gpu_tracker.units import Units
 
 FOLDER = Path(__file__).parents[2] / 'data' / 'recorded_runs'

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from gpu_tracker.report import FORMATS, build
+from gpu_tracker.resources.building import build
+from gpu_tracker.result.formats import FORMATS
 from gpu_tracker.units import Units
 
 TOTALS = {

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpu_tracker import report
+from gpu_tracker.resources.building import build
+from gpu_tracker.result import formats
+from gpu_tracker.result.usage import OwnGroupUsage
 from gpu_tracker.units import Units, text_of
-from gpu_tracker.usage import OwnGroupUsage
 
 RUNS = Path(__file__).parents[2] / 'data' / 'recorded_runs'
 
@@ -17,14 +18,14 @@ RUNS = Path(__file__).parents[2] / 'data' / 'recorded_runs'
 def summary_of(name: str) -> list[str]:
     recorded = json.loads((RUNS / f'{name}.totals.json').read_text())
     units = Units('gigabytes', 'gigabytes', 'hours', None)
-    return report.FORMATS['summary'](report.build(recorded['totals'], units)).splitlines()
+    return formats.FORMATS['summary'](build(recorded['totals'], units)).splitlines()
 
 
 def summary_lines(**fields: Any) -> list[str]:
     """Return the summary of a run without GPUs and descendants that differs in some fields."""
     recorded = json.loads((RUNS / 'plain.totals.json').read_text())
-    usage = report.build(recorded['totals'], Units('gigabytes', 'gigabytes', 'hours', None))
-    return report.FORMATS['summary'](dataclasses.replace(usage, **fields)).splitlines()
+    usage = build(recorded['totals'], Units('gigabytes', 'gigabytes', 'hours', None))
+    return formats.FORMATS['summary'](dataclasses.replace(usage, **fields)).splitlines()
 
 
 def test_the_summary_of_a_run_on_gpus() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpu_tracker.recording.comparing.comparison import compare
 from gpu_tracker.recording.reading.recording import load
-from gpu_tracker.report import build
+from gpu_tracker.resources.building import build
 from gpu_tracker.tracker import Tracker
 from gpu_tracker.units import Units
 from gpu_tracker.views.html import MOST_ROWS, cell, tracker_html, usage_html
@@ -33,7 +33,7 @@ from support.recordings import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpu_tracker.usage import ResourceUsage
+    from gpu_tracker.result.usage import ResourceUsage
 
 HARMLESS = {'table', 'thead', 'tbody', 'tr', 'th', 'td', 'div', 'b', 'img'}
 TITLES = ['', 'Main', 'Descendants', 'Combined']

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import call_in_time
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import CUDA_BACKENDS
+from gpu_tracker.gpus.opening import CUDA_BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus.backend import GpuBackend
     from gpu_tracker.gpus.model import Gpu
 
 DRIVER_TIMEOUT = 30.0

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import aiohttp
 
-from gpu_tracker import __version__
 from gpu_tracker.fleet.polling.failures import AgentError, no_report, of_connection
 from gpu_tracker.fleet.resolver import Resolver
+from gpu_tracker.version import __version__
 
 if TYPE_CHECKING:
     import ssl

@@ -6,11 +6,11 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.fleet.hosts.nvgpu import NOT_AVAILABLE
 from gpu_tracker.fleet.hosts.report import HostReport, ReportError, parse_report
 from gpu_tracker.fleet.polling.failures import AgentError
 from gpu_tracker.gpus.machine import host_name
+from gpu_tracker.version import __version__
 
 if TYPE_CHECKING:
     from gpu_tracker.gpus.latest_reading import Reading, Watch

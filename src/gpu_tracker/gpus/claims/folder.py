@@ -15,7 +15,7 @@ from gpu_tracker.gpus.claims.locks import LockDeadline, RecordLock, under_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.claims.liveness import Circumstances
     from gpu_tracker.gpus.claims.record_files import RecordFile
 

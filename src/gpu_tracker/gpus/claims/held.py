@@ -13,7 +13,7 @@ from gpu_tracker.gpus.claims.record import encode, is_void
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.claims.liveness import Circumstances
     from gpu_tracker.gpus.claims.locks import RecordLock
     from gpu_tracker.gpus.claims.record import Record

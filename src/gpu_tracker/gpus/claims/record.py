@@ -10,7 +10,7 @@ import json
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpu_tracker.gpus.claims.claim import Claim
+from gpu_tracker.gpus.claim import Claim
 from gpu_tracker.system.terminal_text import printable
 
 if TYPE_CHECKING:

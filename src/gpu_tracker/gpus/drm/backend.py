@@ -1,4 +1,4 @@
-"""The GPUs of all DRM drivers; see ``gpu_tracker.gpus.GpuBackend``."""
+"""The GPUs of all DRM drivers; see ``gpu_tracker.gpus.backend.GpuBackend``."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from gpu_tracker.errors import GpuError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus.backend import GpuBackend
 
 COMPUTE_FILES = frozenset({'/dev/nvidia-uvm'})
 """The device file that CUDA opens; NVML alone does not."""

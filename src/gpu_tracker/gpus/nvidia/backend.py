@@ -56,7 +56,7 @@ def open_backend(compute_files: frozenset[str]) -> NvidiaBackend | None:
 
 
 class NvidiaBackend:
-    """The opened driver; see ``gpu_tracker.gpus.GpuBackend``."""
+    """The opened driver; see ``gpu_tracker.gpus.backend.GpuBackend``."""
 
     def __init__(
         self, wall_clock: Callable[[], float] = time.time, compute_files: frozenset[str] = frozenset()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus import CUDA_BACKENDS
+from gpu_tracker.gpus.opening import CUDA_BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpu_tracker.gpus import GpuBackend
+    from gpu_tracker.gpus.backend import GpuBackend
     from gpu_tracker.gpus.model import GpuReading
 
     Opener = Callable[[], GpuBackend | None]

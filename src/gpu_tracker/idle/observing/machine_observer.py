@@ -24,7 +24,7 @@ from gpu_tracker.system.users import UserNames
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from gpu_tracker.gpus.claims.claim import Claim
+    from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
     from gpu_tracker.idle.observing.device_files import Identity

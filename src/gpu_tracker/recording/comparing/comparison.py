@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpu_tracker.bindings import make
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.recording.comparing.compared import (
     LARGER,
@@ -77,9 +78,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Return what differs as tables, for notebooks."""
-        from gpu_tracker.views.comparison_html import comparison_html  # noqa: PLC0415 - most comparisons are printed
-
-        return comparison_html(self)
+        html: str = make('comparison as HTML', self)
+        return html
 
 
 def compare(groups: Mapping[str, Run | Sequence[Run]], *, salvage: bool = False) -> Comparison:

@@ -14,7 +14,7 @@ from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
-from gpu_tracker import cuda_usage, usage
+from gpu_tracker.result import cuda_usage, usage
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from gpu_tracker.job import checked
 from gpu_tracker.limits import known
 from gpu_tracker.recording.reading.database import INTEGER_OR_NONE, NUMBER_OR_NONE, TEXT_OR_NONE
 from gpu_tracker.recording.reading.model import Meta
+from gpu_tracker.result.usage import JobIdentity
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
-from gpu_tracker.usage import JobIdentity
 
 if TYPE_CHECKING:
     from gpu_tracker.recording.reading.database import Database, Types

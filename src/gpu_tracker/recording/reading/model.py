@@ -11,7 +11,7 @@ from gpu_tracker.recording.schema import STOPPED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpu_tracker.usage import JobIdentity
+    from gpu_tracker.result.usage import JobIdentity
 
 
 @dataclass(frozen=True, slots=True)

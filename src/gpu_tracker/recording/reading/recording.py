@@ -8,7 +8,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from gpu_tracker import report
+from gpu_tracker.bindings import make
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.recording.reading.database import (
     INTEGER,
@@ -31,6 +31,7 @@ from gpu_tracker.recording.reading.model import (
 from gpu_tracker.recording.reading.region_rows import read_calls, read_regions
 from gpu_tracker.recording.reading.samples import Samples, StoredColumn, check_sums
 from gpu_tracker.recording.reading.span_figures import SpanFigures
+from gpu_tracker.resources.building import build
 from gpu_tracker.units import Units
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.recording.reading.model import Meta, Region
     from gpu_tracker.recording.reading.region_rows import RegionCall
-    from gpu_tracker.usage import ResourceUsage
-    from gpu_tracker.views.frame import ReportFrame
+    from gpu_tracker.result.usage import ResourceUsage
 
 _NAME = re.compile(r'[a-z][a-z0-9_]{0,99}', re.ASCII)
 _MICRO = 1e6
@@ -90,9 +90,8 @@ class Recording:
 
     def _repr_html_(self) -> str:
         """Return the run, its result over time and its regions as tables, for notebooks."""
-        from gpu_tracker.views.html import recording_html  # noqa: PLC0415 - most readers show no HTML
-
-        return recording_html(self)
+        html: str = make('recording as HTML', self)
+        return html
 
     def __enter__(self) -> Self:
         """Return the recording."""
@@ -177,7 +176,7 @@ class Recording:
         try:
             wanted: Any = totals
             ram, gpu_ram, time, cores = units
-            return report.build(wanted, Units(ram_unit or ram, gpu_ram_unit or gpu_ram, time_unit or time, cores))
+            return build(wanted, Units(ram_unit or ram, gpu_ram_unit or gpu_ram, time_unit or time, cores))
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise RecordingError(f'{self.path} is no recording: its totals cannot be read ({error!r})') from error
 
@@ -188,18 +187,14 @@ class Recording:
         :raises RecordingError: where that format is not known or needs a package that is missing, where ``path`` is
             the recording itself, or cannot be written.
         """
-        from gpu_tracker.recording.export import export_to  # noqa: PLC0415 - most readers export nothing
+        make('recording as file', self, os.fsdecode(path), format)
 
-        export_to(self, os.fsdecode(path), format)
-
-    def report(self, height: int | None = None) -> ReportFrame:
+    def report(self, height: int | None = None) -> Any:  # noqa: ANN401 - a class of the views
         """Return the page that ``gpu-tracker report`` writes, which notebooks show in a frame.
 
         :param height: Of the frame, in pixels.
         """
-        from gpu_tracker.views.frame import HEIGHT, ReportFrame  # noqa: PLC0415 - most readers show no report
-
-        return ReportFrame([self], height=HEIGHT if height is None else height)
+        return make('recording as page', [self], height=height)
 
     def plot(self, only: Iterable[str] | None = None, start: float | None = None, stop: float | None = None) -> Any:  # noqa: ANN401 - the package need not be there
         """Return a ``matplotlib.figure.Figure`` of the run, as ``gpu-tracker plot`` writes it.
@@ -211,9 +206,7 @@ class Recording:
         :raises ParameterError: where there is no such panel.
         :raises RecordingError: where matplotlib is not installed, or nothing of what is wanted was recorded.
         """
-        from gpu_tracker.views import plot  # noqa: PLC0415 - most readers draw nothing
-
-        return plot.plot(self, only, start, stop)
+        return make('recording as picture', self, only, start, stop)
 
 
 def read_columns(database: Database) -> tuple[tuple[Column, ...], list[StoredColumn]]:

@@ -6,12 +6,12 @@ import json
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker import report
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.recording.reading import tree
 from gpu_tracker.recording.reading.plain import plain
 from gpu_tracker.recording.schema import ABANDONED
-from gpu_tracker.summary import place_in_job
+from gpu_tracker.result import formats
+from gpu_tracker.result.summary import place_in_job
 from gpu_tracker.system.terminal_text import Column, layout, padded, printable, shortened, width_of
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def as_text(recording: Recording, width: int | None = None, *units: str | None, 
     :param width: How wide the tables may be; None: as wide as they are.
     :param units: Those of the result, as :meth:`Recording.summary` takes them.
     :param adaptive: Of what the result has each figure in the unit that suits it, see
-        :func:`gpu_tracker.report.as_text`.
+        :func:`gpu_tracker.result.formats.as_text`.
     """
     result = _result(recording, units, adaptive)
     blocks = [list(_heading(recording)), result]
@@ -184,7 +184,7 @@ def ending(recording: Recording) -> str:
 
 def _result(recording: Recording, units: Sequence[str | None], adaptive: Collection[str]) -> list[str]:
     try:
-        return report.as_text(recording.summary(*units), adaptive).splitlines()
+        return formats.as_text(recording.summary(*units), adaptive).splitlines()
     except RecordingError as error:
         return [str(error)]
 

@@ -7,7 +7,7 @@ What ``meta`` says:
 - ``interval`` (seconds), ``units`` (a JSON list: of RAM, GPU RAM and time, and the cores expected) and ``sections`` (a
   JSON list): how.
 - ``started`` (ISO 8601, UTC), ``start_unix_us``, ``start_monotonic_us``: the first sample on three clocks.
-- ``job``: which rank of which job it was, as JSON, see :class:`gpu_tracker.usage.JobIdentity`; NULL where no launcher
+- ``job``: which rank of which job it was, as JSON, see :class:`.JobIdentity`; NULL where no launcher
   was to be seen.
 - ``totals``: what the run has used so far, as JSON; at the end what was reported.
 - ``ended``, ``exit_code``: see :data:`~gpu_tracker.recording.schema.STOPPED`. Absent while the run goes on, and where

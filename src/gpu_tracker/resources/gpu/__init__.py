@@ -8,10 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpu_tracker import usage
     from gpu_tracker.resources import DeviceReading, Message
     from gpu_tracker.resources.context import Context
     from gpu_tracker.resources.gpu.reader import GpuReader
+    from gpu_tracker.result import usage
     from gpu_tracker.totals import Totals
     from gpu_tracker.units import Units
 
@@ -88,7 +88,7 @@ class Gpu(Resource):
 
 def open_resource(context: Context) -> Gpu:
     """Return the GPUs of the machine, whose driver is opened meanwhile."""
-    from gpu_tracker.gpus import open_gpus  # noqa: PLC0415 - in the sampler alone
+    from gpu_tracker.gpus.opening import open_gpus  # noqa: PLC0415 - in the sampler alone
     from gpu_tracker.resources.gpu.reader import GpuReader  # noqa: PLC0415 - as above
 
     config = context.config
@@ -113,8 +113,9 @@ def _why_none(brands: Sequence[str] | None) -> str:
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxGPURAM | usage.GPUUtilization]:
     """Return the sections ``max_gpu_ram`` and ``gpu_utilization`` of the result."""
-    from gpu_tracker import units, usage  # noqa: PLC0415 - the sampler needs none of it
+    from gpu_tracker import units  # noqa: PLC0415 - the sampler needs none of it
     from gpu_tracker.resources.rates import percentages  # noqa: PLC0415 - as above
+    from gpu_tracker.result import usage  # noqa: PLC0415 - the sampler needs none of it
 
     gpu, unit = totals['gpu'], wanted.gpu_ram
     ram = usage.MaxGPURAM(

@@ -21,7 +21,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from gpu_tracker.gpus import OF_DRM, process_ids
+from gpu_tracker.gpus import process_ids
+from gpu_tracker.gpus.backend import OF_DRM
 from gpu_tracker.resources import DeviceReading
 from gpu_tracker.resources.gpu.folding import AccountedPeaks, Maximum
 
@@ -29,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from gpu_tracker.gpus import RunGpus
+    from gpu_tracker.gpus.backend import RunGpus
     from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
     from gpu_tracker.resources.gpu.counted import CountedGpus
 

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpu_tracker.gpus import RunGpus
+    from gpu_tracker.gpus.backend import RunGpus
     from gpu_tracker.resources import DeviceReading
 
 _SHORTEST_INTERVAL = 0.1
@@ -45,7 +45,7 @@ _INTEGRATED_ONLY = (
 class GpuReader:
     """Reads the GPUs at steady intervals in a daemon thread.
 
-    :param open_backend: Opens the driver; None where the machine has none (see ``gpu_tracker.gpus.BACKENDS``).
+    :param open_backend: Opens the driver; None where the machine has none (see ``gpu_tracker.gpus.opening.BACKENDS``).
     :param interval: Seconds between two readings, at least 0.1 in effect.
     :param uuids: The GPUs whose utilization is summed; None for all.
     :param monotonic: The clock of the readings, in seconds.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from gpu_tracker.resources import FIRST, GROUPS, Resource
-from gpu_tracker.resources.io import FAULTS, RATES, UNREADABLE, Io
+from gpu_tracker.resources.io.groups import FAULTS, RATES, UNREADABLE, Io
 from gpu_tracker.resources.io.readers import BYTES
 from gpu_tracker.resources.rates import MaximalRate
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
-    from gpu_tracker import usage
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources import Message
     from gpu_tracker.resources.context import Context, System
     from gpu_tracker.resources.ram.ceilings import Ceilings
+    from gpu_tracker.result import usage
     from gpu_tracker.totals import Group, Sizes, Totals
     from gpu_tracker.units import Units
 
@@ -146,7 +146,8 @@ def open_resource(context: Context) -> Ram:
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxRAM]:
     """Return the section ``max_ram`` of the result."""
-    from gpu_tracker import units, usage  # noqa: PLC0415 - the sampler needs none of it
+    from gpu_tracker import units  # noqa: PLC0415 - the sampler needs none of it
+    from gpu_tracker.result import usage  # noqa: PLC0415 - the sampler needs none of it
 
     ram, unit = totals['ram'], wanted.ram
 

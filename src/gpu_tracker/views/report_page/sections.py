@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.control_groups.oom_kills import sentence
 from gpu_tracker.recording.reading import tree
 from gpu_tracker.recording.schema import ABANDONED
-from gpu_tracker.sampling import record_of
-from gpu_tracker.summary import figure, place_in_job
+from gpu_tracker.result.sampling import record_of
+from gpu_tracker.result.summary import figure, place_in_job
 from gpu_tracker.system.terminal_text import shortened
 from gpu_tracker.units import DECIMAL_UNITS
 from gpu_tracker.views.bands import name_of

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_tracker.processes.process import Process
 from gpu_tracker.resources import FIRST, MIDDLE
-from gpu_tracker.resources.io import Io, UnknownIo
+from gpu_tracker.resources.io.groups import Io, UnknownIo
 from gpu_tracker.resources.io.portable import PortableIo, PsutilFigures
 from gpu_tracker.resources.io.readers import BYTES, IoFiles
 

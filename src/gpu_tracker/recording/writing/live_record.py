@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 
-from gpu_tracker.jobs.rank_files import RankFiles
 from gpu_tracker.recording.schema import ABANDONED
+from gpu_tracker.recording.writing.rank_files import RankFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

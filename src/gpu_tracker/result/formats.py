@@ -1,51 +1,18 @@
-"""The documented result: made from the totals of a run, in the units asked for, and printed as text or JSON."""
+"""The formats of a result: text, JSON, summary and CSV."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from gpu_tracker import units
-from gpu_tracker.job import checked
-from gpu_tracker.resources import RESOURCES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
-    from gpu_tracker.cuda_usage import CUDAUsage
-    from gpu_tracker.totals import Totals
-    from gpu_tracker.units import Units
-    from gpu_tracker.usage import ResourceUsage
-
-
-def build(totals: Totals, wanted: Units) -> ResourceUsage:
-    """Return what the totals of a run say."""
-    from gpu_tracker import usage  # noqa: PLC0415 - dataclasses cost 15 ms, and whoever only looks at FORMATS needs none
-
-    tracked = totals['record']['tracked_seconds']
-    time = totals['seconds'] if tracked is None else tracked
-    job = totals.get('job')
-    sections: dict[str, Any] = {} if job is None else {'job': usage.JobIdentity(**checked(job))}
-    if 'termination_reason' in totals:
-        from gpu_tracker.limits import known  # noqa: PLC0415 - few runs have one
-
-        sections['termination_reason'] = known(totals['termination_reason'])
-    if 'exceeded_limits' in totals:
-        from gpu_tracker.limits import all_known  # noqa: PLC0415 - as above
-
-        sections['exceeded_limits'] = all_known(totals['exceeded_limits'])
-    sections['lower_bounds'] = tuple(totals.get('lower_bounds', ()))
-    if 'own_group' in totals:
-        from gpu_tracker.control_groups import own_group  # noqa: PLC0415 - only where there is one
-
-        sections['own_group'] = own_group.usage_of(totals['own_group'], wanted)
-    for entry in RESOURCES:
-        if entry.name in totals:
-            sections |= entry.load().usage_of(totals, wanted)
-    return usage.ResourceUsage(
-        compute_time=usage.ComputeTime(unit=wanted.time, time=units.from_seconds(time, wanted.time)), **sections
-    )
+    from gpu_tracker.result.cuda_usage import CUDAUsage
+    from gpu_tracker.result.usage import ResourceUsage
 
 
 _INDENT = '   '
@@ -109,14 +76,14 @@ def as_json(usage: ResourceUsage) -> str:
 
 def as_summary(usage: ResourceUsage) -> str:
     """Return twelve lines at most with the figures by which people decide, each in the unit that suits it."""
-    from gpu_tracker import summary  # noqa: PLC0415 - where it is asked for
+    from gpu_tracker.result import summary  # noqa: PLC0415 - where it is asked for
 
     return summary.as_summary(usage)
 
 
 def as_csv(usage: ResourceUsage, command: Sequence[str] = (), exit_code: int | None = None) -> str:
-    """Return the report as a table of one run, see :func:`gpu_tracker.csv_table.table_of`."""
-    from gpu_tracker import csv_table  # noqa: PLC0415 - as above
+    """Return the report as a table of one run, see :func:`gpu_tracker.result.csv_table.table_of`."""
+    from gpu_tracker.result import csv_table  # noqa: PLC0415 - as above
 
     return csv_table.table_of(usage.to_dict(), command, exit_code)
 

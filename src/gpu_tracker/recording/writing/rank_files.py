@@ -139,7 +139,7 @@ def about_rank(
     """Return what is known of a rank before it runs, by the keys of its records.
 
     - ``program``: the gpu-tracker that writes it, with its version.
-    - ``job``: the identity, see :class:`gpu_tracker.usage.JobIdentity`; null where no launcher was to be seen.
+    - ``job``: the identity, see :class:`gpu_tracker.result.usage.JobIdentity`; null where no launcher was to be seen.
     - ``host``, ``machine``: the name of the machine, and what tells its kernel from all others (its boot ID).
     - ``pid``, ``command``, ``folder``: what is tracked, and where it was started.
     - ``tracker_pid``, ``pid_namespace``: the process that writes the end, and what tells the namespace of its ID.

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpu_tracker.usage import (
+    from gpu_tracker.result.usage import (
         ControlGroupUsage,
         IOUsage,
         JobIdentity,

@@ -9,15 +9,15 @@ from dataclasses import MISSING, asdict, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
-from gpu_tracker import cuda_usage, usage
 from gpu_tracker.errors import ReportError
 from gpu_tracker.limits import ENDINGS
+from gpu_tracker.result import cuda_usage, usage
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from gpu_tracker.usage import ResourceUsage
+    from gpu_tracker.result.usage import ResourceUsage
 
 _UNIT = 'unit'
 _NO_JSON = (
@@ -46,7 +46,7 @@ def from_text(text: str | bytes) -> ResourceUsage:
 
     :raises ReportError: where ``text`` is something else.
     """
-    import json  # noqa: PLC0415 - see gpu_tracker.report
+    import json  # noqa: PLC0415 - see gpu_tracker.result.formats
 
     try:
         report = json.loads(text)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_tracker.bindings import make
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from gpu_tracker.cuda_usage import CUDAUsage
+    from gpu_tracker.result.cuda_usage import CUDAUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +332,7 @@ class ResourceUsage:
     :ivar cpu_utilization: How busy the CPU was.
     :ivar gpu_utilization: How busy the GPUs were.
     :ivar compute_time: How long it took.
-    :ivar cuda: What it did with CUDA, see :class:`gpu_tracker.cuda_usage.CUDAUsage`. This and what follows are None
+    :ivar cuda: What it did with CUDA, see :class:`.CUDAUsage`. This and what follows are None
         where they were not asked for (``sections``), and then they are in no report.
     :ivar io: What it read and wrote.
     :ivar energy: The energy of the devices that it used.
@@ -364,24 +366,20 @@ class ResourceUsage:
 
     def __str__(self) -> str:
         """Return the report as text."""
-        from gpu_tracker.report import as_text  # noqa: PLC0415 - programs that print no report need none of it
-
-        return as_text(self)
+        text: str = make('usage as text', self)
+        return text
 
     def __repr__(self) -> str:
         """Return the figures that people want to know first, in one line."""
-        from gpu_tracker.summary import as_line  # noqa: PLC0415 - as above
-
-        return f'<ResourceUsage {as_line(self)}>'
+        return f'<ResourceUsage {make("usage as line", self)}>'
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the report has as JSON, which :func:`json.dumps` takes as it is.
 
         The keys are the names of the fields; sections that were not asked for are left out.
         """
-        from gpu_tracker.plain_result import as_dictionary  # noqa: PLC0415 - as above
-
-        return as_dictionary(self)
+        report: dict[str, Any] = make('usage as dictionary', self)
+        return report
 
     @staticmethod
     def from_dict(report: Mapping[str, Any]) -> ResourceUsage:
@@ -391,9 +389,8 @@ class ResourceUsage:
 
         :raises ValueError: where ``report`` is something else: a :class:`~gpu_tracker.errors.ReportError`.
         """
-        from gpu_tracker.plain_result import from_dictionary  # noqa: PLC0415 - as above
-
-        return from_dictionary(report)
+        usage: ResourceUsage = make('usage of dictionary', report)
+        return usage
 
     @staticmethod
     def from_json(text: str | bytes) -> ResourceUsage:
@@ -402,12 +399,10 @@ class ResourceUsage:
         :param text: What its file holds: ``ResourceUsage.from_json(Path('usage.json').read_bytes())``.
         :raises ValueError: where ``text`` is something else, as in :meth:`from_dict`.
         """
-        from gpu_tracker.plain_result import from_text  # noqa: PLC0415 - as above
-
-        return from_text(text)
+        usage: ResourceUsage = make('usage of JSON', text)
+        return usage
 
     def _repr_html_(self) -> str:
         """Return the figures as a table, for notebooks."""
-        from gpu_tracker.views.html import usage_html  # noqa: PLC0415 - programs that show no HTML need none of it
-
-        return usage_html(self)
+        html: str = make('usage as HTML', self)
+        return html

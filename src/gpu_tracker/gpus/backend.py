@@ -1,0 +1,82 @@
+"""What GPUs of any vendor are asked, once their driver has been opened."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from gpu_tracker.gpus.model import Gpu, GpuMonitor, GpuProcess, GpuReading, Unseen
+
+    class RunGpus(Protocol):
+        """The opened GPUs that a run reads, of one vendor or of several.
+
+        No method raises because of one GPU: what cannot be read is None, and ``take_messages`` says why, once for each
+        cause. Any call may hang as long as the driver does.
+        """
+
+        @property
+        def compute_files(self) -> frozenset[str]:
+            """The device files that a process has open while it computes, and no program that only reads figures.
+
+            They are looked for where the driver may report process IDs of another container.
+            """
+
+        def gpus(self) -> tuple[Gpu, ...]:
+            """Return all GPUs that the driver knows of, by index, those that it cannot open included."""
+
+        def follow(self, members: frozenset[int]) -> None:
+            """Say which processes the run tracks, before each reading.
+
+            A backend that has to look at each process of the machine may list these alone from now on.
+            """
+
+        def read(self, uuid: str) -> GpuReading:
+            """Read one GPU; its utilization samples are those since the last reading of it."""
+
+        def processes(self, uuid: str) -> list[GpuProcess] | None:
+            """Return the processes on one GPU, None where the driver does not list them."""
+
+        def unseen(self, uuid: str) -> Unseen:
+            """Return who may be on one GPU without being in the list that ``processes`` has returned last."""
+
+        def utilization(self, uuid: str) -> float | None:
+            """Return the percent that the driver reports of now, None where it does not."""
+
+        def peak_memory(self, uuid: str, pid: int) -> int | None:
+            """Return the bytes of a process' own peak on one GPU, None where the driver keeps no account of it."""
+
+        def energy(self, uuid: str) -> float | None:
+            """Return the joules that a whole GPU has used since its driver was loaded; None where it has no counter."""
+
+        def take_messages(self) -> list[tuple[str, str]]:
+            """Return what is to be reported and was not taken yet: ('info' or 'warning', text)."""
+
+        def close(self) -> None:
+            """Let go of the driver."""
+
+    class GpuBackend(RunGpus, Protocol):
+        """A driver, or several that are read in the same way, opened."""
+
+        def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[GpuReading]:
+            """Read all GPUs and MIG devices once, in PCI bus order.
+
+            Without load neither sensors nor utilization are asked, and processes only where the memory is unknown;
+            without sensors temperature, clock and power are left out. Whether a GPU can be read depends on neither.
+            """
+
+        def watch_errors(self) -> None:
+            """Count the errors that the driver reports, from now on, for ``GpuReading.health`` of each survey."""
+
+        def details(self) -> list[Gpu]:
+            """Return what all GPUs and MIG devices are, in PCI bus order."""
+
+        def monitors(self, interval: float) -> tuple[GpuMonitor, ...]:
+            """Return what reads each GPU every ``interval`` seconds, in PCI bus order, lost GPUs included.
+
+            Threads may read several GPUs at the same time.
+            """
+
+
+OF_DRM = frozenset({'amd', 'intel', 'drm'})
+"""The vendors whose GPUs are served by DRM drivers: their processes are found in ``/proc``, so the IDs are certain."""
