@@ -30,7 +30,7 @@ bare = set(sys.modules)
 import gpu_tracker
 print(json.dumps(sorted(set(sys.modules) - bare - {'__future__'})))
 """
-    ) == ['fcntl', 'gpu_tracker', 'gpu_tracker.real']
+    ) == ['fcntl', 'gpu_tracker', 'gpu_tracker.real', 'gpu_tracker.version']
 
 
 TRACKER = """

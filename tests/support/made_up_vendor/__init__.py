@@ -30,7 +30,7 @@ class PackageWithTwoVendors:
         self._vendor = package / 'gpus' / NAME
         self._vendor.mkdir()
         shutil.copy(Path(__file__).with_name('backend.py'), self._vendor / '__init__.py')
-        table = package / 'gpus' / '__init__.py'
+        table = package / 'gpus' / 'opening.py'
         text = table.read_text()
         assert text.count(_LINE) == 1, 'the table of vendors has another form'
         table.write_text(text.replace(_LINE, _WITH_ANOTHER))
