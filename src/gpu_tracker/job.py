@@ -1,4 +1,4 @@
-"""The place of a process in a job: which rank of how many it is, and on which node, as launchers say it.
+"""The place of a process in a job: its rank, the number of ranks, and its node, as launchers say it.
 
 Each launcher is one line of :data:`LAUNCHERS`: the names of the environment variables by which it tells its processes
 where they stand. Where launchers are nested, as ``mpirun`` inside ``sbatch``, the innermost one gives rank and size,
@@ -35,7 +35,7 @@ _UNSAFE = re.compile(r'[^A-Za-z0-9._+@=-]')
 _PLACEHOLDER = re.compile(r'\{(\w*)\}')
 _PLACEHOLDERS = ('job', 'rank', 'node', 'pid')
 _NO_ID = 'none'
-"""What torchrun calls its run where nobody has named it."""
+"""What torchrun calls a run without a name."""
 _MEBIBYTE = 2**20
 _MEMORY_OF_GROUP = 'SLURM_MEM_PER_NODE_HET_GROUP_'
 _NODES_OF_GROUP = 'SLURM_JOB_NODELIST_HET_GROUP_'
@@ -52,7 +52,7 @@ class Launcher:
 
     :ivar name: Its name.
     :ivar needs: Variables that have to be there, as ``NAME`` or ``NAME=value``.
-    :ivar fields: The variable of each field; where there are several, the first that is set counts.
+    :ivar fields: The variable of each field; of several, the first that is set counts.
     :ivar defaults: Values of fields whose variable is set only where it has another one.
     :ivar within: The variable with the ID of a process. The others are believed by this process and its descendants
         alone: elsewhere they were inherited through a launcher that has none of its own.
@@ -194,7 +194,7 @@ SCHEDULERS = (
     Launcher('flux', ('FLUX_JOB_ID',), {'job': ('FLUX_JOB_ID',)}),
     Launcher('pbs', ('PBS_JOBID',), {'job': ('PBS_JOBID',)}),
 )
-"""Those that give a job its ID. It holds for all processes of the job, however they were started."""
+"""They give a job its ID. It holds for all processes of the job, however they were started."""
 
 _OWN = {
     'job': 'GPU_TRACKER_JOB',
@@ -478,3 +478,14 @@ def _parent_of(pid: int) -> int | None:
     except (OSError, ValueError, IndexError):
         return None
     return parent or None
+
+
+def place_in_job(place: Any) -> str:  # noqa: ANN401 - a JobIdentity, whose class is made of this module's fields
+    """Return which rank of which job it was, in a few words, such as ``rank 3 of 64 of job 4711 on n1``."""
+    of = '' if place.size is None else f' of {place.size}'
+    rank = 'a process' if place.rank is None else f'rank {place.rank}{of}'
+    task = '' if place.array_task is None else f'_{place.array_task}'
+    job = '' if place.job is None else f' of job {place.job}{task}'
+    node = '' if place.node is None else f' on {place.node}'
+    attempt = f', attempt {place.attempt}' if place.attempt else ''
+    return f'{rank}{job}{node}{attempt} ({place.launcher})'

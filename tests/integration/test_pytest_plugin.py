@@ -351,4 +351,7 @@ def test_a_run_that_asks_for_nothing_imports_nothing() -> None:
         'print([name for name in sys.modules if name.startswith("gpu_tracker.") or name in ("sqlite3", "psutil")])'
     )
     done = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True)
-    assert done.stdout == "['gpu_tracker.real', 'gpu_tracker.version', 'gpu_tracker.errors', 'gpu_tracker.pytest_plugin']\n"
+    assert (
+        done.stdout
+        == "['gpu_tracker.real', 'gpu_tracker.version', 'gpu_tracker.errors', 'gpu_tracker.pytest_plugin']\n"
+    )

@@ -64,7 +64,13 @@ def write_standard_output(text: str) -> None:
 
     Unbuffered, so that a failure is an OSError here and not a traceback when the interpreter ends.
     """
-    _write_standard_output(text.encode(errors='surrogateescape'))
+    _write_standard_output(_encoded(text))
+
+
+def _encoded(text: str) -> bytes:
+    """Return a text as UTF-8, without the one character that a user of another encoding would miss the meaning of."""
+    encoding = 'utf-8' if sys.stdout is None else sys.stdout.encoding
+    return (text if encoding == 'utf-8' else text.replace('≥', '>=')).encode(errors='surrogateescape')
 
 
 def _write_standard_output(data: bytes) -> None:
@@ -78,7 +84,7 @@ def print_text(text: str) -> int:
 
     Where its reader has gone, as ``head`` does, nothing is to be said: the code is that of SIGPIPE in a shell.
     """
-    return print_pieces([text.encode(errors='surrogateescape')])
+    return print_pieces([_encoded(text)])
 
 
 def print_pieces(pieces: Iterable[bytes]) -> int:

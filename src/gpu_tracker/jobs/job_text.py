@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from gpu_tracker.figures import figure
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING
 from gpu_tracker.limits import REASONS, ended_beyond, ended_by
 from gpu_tracker.recording.writing.rank_files import UNMEASURED
-from gpu_tracker.result.summary import figure
 from gpu_tracker.system.terminal_text import padded, printable, shortened, width_of
 
 if TYPE_CHECKING:

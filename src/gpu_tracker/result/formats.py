@@ -30,16 +30,9 @@ _ON_ONE_LINE = {'gpus', 'kernels', 'failures'}
 """Lists whose entries have few fields."""
 
 
-_MEMORY: dict[str, dict[str, Collection[str] | None]] = {
-    'ram': {
-        'max_ram': None,
-        'io': None,
-        'control_group': ('memory_limit',),
-        'own_group': ('memory_peak', 'read', 'written'),
-    },
-    'gpu_ram': {'max_gpu_ram': None},
-}
-"""The sections that are in the unit of RAM and of GPU RAM, and which of their figures; None: all that are no counts."""
+_UNITS_OF = {'max_gpu_ram': 'gpu_ram', 'compute_time': 'time', 'cuda': ''}
+"""The unit that a section is in, if that is not the unit of RAM; no other unit is taken for CUDA."""
+_SIZES, _TIMES = ('bytes', 'bytes/s'), ('seconds',)
 
 
 def as_text(usage: ResourceUsage, adaptive: Collection[str] = ()) -> str:
@@ -48,23 +41,16 @@ def as_text(usage: ResourceUsage, adaptive: Collection[str] = ()) -> str:
     :param adaptive: Of ``ram``, ``gpu_ram`` and ``time`` those whose figures are shown each in the unit that suits it;
         ``usage`` has them in bytes and in seconds.
     """
-    fields = _fields(usage)
-    for kind in adaptive:
-        _show_in_suitable_units(fields, kind)
-    if usage.own_group is not None and usage.own_group.made_in is None:
-        fields['own_group'] = {'problem': usage.own_group.problem}  # as below
-    if usage.cuda is None:
-        return '\n'.join(_lines(fields, ''))
-    if usage.cuda.engine is None:
-        fields['cuda'] = {'problem': usage.cuda.problem}  # forty lines of unknown figures would say no more
-        return '\n'.join(_lines(fields, ''))
-    if usage.cuda.combined.processes == 0:  # as above, of zeros
-        after_it = [*_lines_without_calls(usage.cuda)]
-    else:
-        after_it = [*_lines({'cuda': fields['cuda']}, ''), f'{_INDENT}Footnote: {_CUDA_FOOTNOTE}']
-    at = list(fields).index('cuda')
-    before, after = list(fields.items())[:at], list(fields.items())[at + 1 :]
-    return '\n'.join([*_lines(dict(before), ''), *after_it, *_lines(dict(after), '')])
+    found: list[str] = []
+    for name, section in _fields(usage).items():
+        kind = _UNITS_OF.get(name, 'ram')
+        shown = section
+        if isinstance(section, dict) and _is_unknown(section):
+            shown = {'problem': section['problem']}  # forty lines of unknown figures would say no more
+        elif isinstance(section, dict) and kind in adaptive:
+            shown = _in_suitable_units(section, name, _SIZES if kind != 'time' else _TIMES)
+        found += _lines({name: shown}, '') if name != 'cuda' or usage.cuda is None else _cuda_lines(usage.cuda, shown)
+    return '\n'.join([*found, *_bounds(usage.lower_bounds)])
 
 
 def as_json(usage: ResourceUsage) -> str:
@@ -85,7 +71,7 @@ def as_csv(usage: ResourceUsage, command: Sequence[str] = (), exit_code: int | N
     """Return the report as a table of one run, see :func:`gpu_tracker.result.csv_table.table_of`."""
     from gpu_tracker.result import csv_table  # noqa: PLC0415 - as above
 
-    return csv_table.table_of(usage.to_dict(), command, exit_code)
+    return csv_table.table_of({**usage.to_dict(), 'lower_bounds': ' '.join(usage.lower_bounds)}, command, exit_code)
 
 
 FORMATS: dict[str, Callable[[ResourceUsage], str]] = {
@@ -116,23 +102,17 @@ class Form(NamedTuple):
         return as_text(usage, self.adaptive) if self.name == 'text' else FORMATS[self.name](usage)
 
 
-def _show_in_suitable_units(fields: dict[str, Any], kind: str) -> None:
-    """Put texts with units in the place of the figures of one kind."""
-    if kind == 'time':
-        fields['compute_time'] = {'time': units.text_of(fields['compute_time']['time'], 'seconds')}
-        return
-    for section, names in _MEMORY[kind].items():
-        if section in fields:
-            fields[section] = _in_suitable_units(fields[section], names)
+def _in_suitable_units(fields: Mapping[str, Any], path: str, adapted: Collection[str]) -> dict[str, object]:
+    """Return the fields of a section, with texts in the place of the figures in one of the units ``adapted``."""
+    from gpu_tracker.figures import figures  # noqa: PLC0415 - most reports have fixed units
 
-
-def _in_suitable_units(fields: Mapping[str, Any], names: Collection[str] | None) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, value in fields.items():
+        row = figures().get(f'{path}.{name}')
         if isinstance(value, dict):
-            found[name] = _in_suitable_units(value, names)
-        elif isinstance(value, float) and (names is None or name in names):
-            found[name] = units.text_of(value, 'bytes/s' if name.endswith('_per_second') else 'bytes')
+            found[name] = _in_suitable_units(value, f'{path}.{name}', adapted)
+        elif isinstance(value, float) and row is not None and row.unit in adapted:
+            found[name] = units.text_of(value, row.unit)
         elif name != 'unit':
             found[name] = value
     return found
@@ -145,11 +125,31 @@ def _fields(usage: ResourceUsage) -> dict[str, Any]:
     return {name: value for name, value in asdict(usage).items() if value is not None and name != 'lower_bounds'}
 
 
-def _lines_without_calls(cuda: CUDAUsage) -> Iterator[str]:
-    yield f'{_title("cuda")}:'
+def _is_unknown(section: Mapping[str, Any]) -> bool:
+    """Return whether nothing is known of a section but the problem."""
+    return section.get('problem') is not None and all(
+        value in (None, ()) or (isinstance(value, dict) and all(inner is None for inner in value.values()))
+        for name, value in section.items()
+        if name not in {'problem', 'unit'}
+    )
+
+
+def _cuda_lines(cuda: CUDAUsage, section: Mapping[str, Any]) -> Iterator[str]:
+    if cuda.engine is None or cuda.combined.processes != 0:
+        yield from _lines({'cuda': section}, '')
+        if cuda.engine is not None:
+            yield f'{_INDENT}Footnote: {_CUDA_FOOTNOTE}'
+        return
+    yield f'{_title("cuda")}:'  # forty lines of zeros would say no more
     yield from _lines({'problem': cuda.problem}, _INDENT)
     yield f'{_INDENT}{_NO_CALL}'
     yield from _list_lines('notes', cuda.notes, _INDENT)
+
+
+def _bounds(paths: Sequence[str]) -> Iterator[str]:
+    if paths:
+        yield 'Lower bounds (the true figures may be larger):'
+        yield from (f'{_INDENT}{path}' for path in paths)
 
 
 def _lines(fields: Mapping[str, object], indent: str) -> Iterator[str]:

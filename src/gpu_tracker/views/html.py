@@ -8,23 +8,21 @@ strangers, so every text is escaped.
 from __future__ import annotations
 
 import shlex
-import sys
 from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker import figures
 from gpu_tracker.errors import RecordingError
-from gpu_tracker.recording.comparing.run_figures import figures_of
+from gpu_tracker.figures import GROUPS, rows
 from gpu_tracker.recording.reading import shown
 from gpu_tracker.recording.reading.recording import load
-from gpu_tracker.result.summary import figure
 from gpu_tracker.system.terminal_text import printable, shortened
 from gpu_tracker.views.sparklines import curves_of, sparkline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from gpu_tracker.recording.comparing.run_figures import Figure, Name
     from gpu_tracker.recording.reading.recording import Recording
     from gpu_tracker.result.usage import ResourceUsage
     from gpu_tracker.views.sparklines import Curve
@@ -34,7 +32,6 @@ MOST_ROWS = 50
 _MOST_MESSAGES = 5
 _WIDEST = 300
 """Characters of a command, of a message or of a cell."""
-_GROUPS = ('main', 'descendants', 'combined')
 _LINE = '1px solid rgba(128,128,128,0.35)'
 
 
@@ -57,68 +54,6 @@ _TITLES = {
 }
 
 
-class _Row(NamedTuple):
-    """A row of the table of a run.
-
-    :ivar hint: What the figure is.
-    :ivar names: Of the figures: one for each of ``_GROUPS``, or else each with a word before it.
-    :ivar column: The recording's column that has it over time.
-    """
-
-    title: str
-    hint: str
-    names: list[Name] | dict[str, Name]
-    column: str | None = None
-
-
-def _by_group(section: str, figure: str | None = None) -> list[Name]:
-    return [(section, group) if figure is None else (section, group, figure) for group in _GROUPS]
-
-
-_ROWS = (
-    _Row('Peak RAM', 'the most resident memory at once', _by_group('max_ram', 'total_rss'), 'combined_total_rss'),
-    _Row('CPU, mean', '100 % is one core', _by_group('cpu_utilization', 'mean_sum_percent'), 'combined_cpu'),
-    _Row('CPU, most', '100 % is one core', _by_group('cpu_utilization', 'max_sum_percent')),
-)
-_GPU_ROWS = (
-    _Row('Peak GPU memory', 'of all GPUs', _by_group('max_gpu_ram'), 'combined_gpu_ram'),
-    _Row(
-        'GPU utilization',
-        'of all GPUs, whoever used them; 100 % is one GPU',
-        {
-            'mean': ('gpu_utilization', 'gpu_percentages', 'mean_sum_percent'),
-            'most': ('gpu_utilization', 'gpu_percentages', 'max_sum_percent'),
-        },
-        'gpu_utilization',
-    ),
-)
-_IO_ROWS = (
-    _Row('Read from storage', 'not from the page cache', _by_group('io', 'read'), 'combined_io_read'),
-    _Row('Written to storage', 'when it gets into the page cache', _by_group('io', 'written'), 'combined_io_written'),
-)
-_ENERGY_ROWS = (
-    _Row(
-        'Energy of CPUs',
-        'of all CPU packages, whoever used them',
-        {'': ('energy', 'cpu_packages')},
-        'cpu_package_energy',
-    ),
-)
-_GPU_ENERGY_ROWS = (
-    _Row('Energy of GPUs', 'of the GPUs in use, whoever used them', {'': ('energy', 'gpu')}, 'gpu_energy'),
-)
-_KILL_ROWS = (
-    _Row(
-        'Killed for lack of memory',
-        'processes of the control group, tracked or not',
-        {'': ('control_group', 'oom_kills')},
-    ),
-)
-_OWN_GROUP_ROWS = (
-    _Row('Peak of own group', 'memory with page cache', {'': ('own_group', 'memory_peak')}),
-    _Row('CPU of own group', 'CPU time, with daemons', {'': ('own_group', 'cpu_seconds')}),
-)
-_TIME_ROWS = (_Row('Time', 'wall time', {'': ('compute_time', 'time')}),)
 _CURVES: dict[str, tuple[str, float]] = {
     'combined_total_rss': ('bytes', 1),
     'combined_cpu': ('percent', 100),
@@ -146,23 +81,11 @@ def usage_html(usage: ResourceUsage, curves: Mapping[str, Curve] | None = None) 
 
     :param curves: What there is to see over time, by the column of the recording.
     """
-    figures, known = figures_of(usage), curves or {}
-    rows = list(_ROWS)
-    if usage.gpu_utilization.system_gpu_count != 0:
-        rows += _GPU_ROWS
-    if usage.io is not None:
-        rows += _IO_ROWS
-    if usage.energy is not None:
-        rows += _ENERGY_ROWS if usage.gpu_utilization.system_gpu_count == 0 else (*_GPU_ENERGY_ROWS, *_ENERGY_ROWS)
-    if usage.control_group is not None and usage.control_group.oom_kills:
-        rows += _KILL_ROWS
-    if usage.own_group is not None and usage.own_group.made_in is not None:
-        rows += _OWN_GROUP_ROWS
-    rows += _TIME_ROWS
-    titles = [Title(''), *(_TITLES[group] for group in _GROUPS)]
+    known = curves or {}
+    titles = [Title(''), *(_TITLES[group] for group in GROUPS)]
     if known:
         titles.append(Title('Over time', 'of all together, from 0 to the most', is_number=False))
-    return table(titles, (_cells(row, figures, known) for row in rows))
+    return table(titles, (_cells(usage, row, paths, known) for row, paths in rows(usage)))
 
 
 def tracker_html(usage: ResourceUsage, path: str | None) -> str:
@@ -236,32 +159,22 @@ def _hint(text: str) -> str:
     return f' title="{escape(text)}"' if text else ''
 
 
-def _cells(row: _Row, figures: Mapping[Name, Figure], curves: Mapping[str, Curve]) -> Iterator[str]:
-    yield cell(row.title, is_number=False, hint=row.hint)
-    if isinstance(row.names, dict):
-        parts = ((word, _text(figures.get(name))) for word, name in row.names.items())
-        yield cell(', '.join(f'{word} {text}'.strip() for word, text in parts), span=len(_GROUPS))
-    else:
-        for name in row.names:
-            yield cell(_text(figures.get(name)))
+def _cells(
+    usage: ResourceUsage, row: figures.Figure, paths: Sequence[str], curves: Mapping[str, Curve]
+) -> Iterator[str]:
+    yield cell(row.label, is_number=False, hint=row.hint)
+    for path in paths:
+        yield cell(figures.text(usage, path), span=len(GROUPS) if len(paths) == 1 else 1)
     if curves:
-        curve = None if row.column is None else curves.get(row.column)
-        drawn = '' if curve is None or row.column is None else sparkline(curve, _curve_title(row, row.column, curve))
-        yield _raw_cell(drawn, is_number=False)
+        column = row.column.replace('{group}', 'combined').replace('{whose}', 'combined')
+        curve = curves.get(column)
+        yield _raw_cell('' if curve is None else sparkline(curve, _curve_title(row, column, curve)), is_number=False)
 
 
-def _curve_title(row: _Row, column: str, curve: Curve) -> str:
+def _curve_title(row: figures.Figure, column: str, curve: Curve) -> str:
     unit, factor = _CURVES[column]
-    most = figure(factor * max(value for _, value in curve.points), unit)
-    return f'{row.title.removesuffix(", mean")} over {figure(curve.duration, "seconds")}: from 0 to {most}'
-
-
-def _text(found: Figure | None) -> str:
-    """Return a figure as text; what a stranger's recording has in place of a number is unknown."""
-    value = None if found is None else found.value
-    if found is None or type(value) not in {int, float} or not abs(value) <= sys.float_info.max:  # type: ignore[arg-type]
-        return figure(None, '')
-    return figure(value, found.unit)
+    most = figures.figure(factor * max(value for _, value in curve.points), unit)
+    return f'{row.label.removesuffix(", mean")} over {figures.figure(curve.duration, "seconds")}: from 0 to {most}'
 
 
 def _heading(recording: Recording) -> str:

@@ -6,9 +6,9 @@ import time
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from gpu_tracker.figures import figure
 from gpu_tracker.jobs import job_text
 from gpu_tracker.jobs.records import ENDED, RUNNING
-from gpu_tracker.result.summary import figure
 from gpu_tracker.views import html
 from gpu_tracker.views.report_page import page
 from gpu_tracker.views.report_page.elements import element, table

@@ -12,7 +12,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.errors import ParameterError, RecordingError
-from gpu_tracker.result.summary import figure as worded
+from gpu_tracker.figures import figure as worded
 from gpu_tracker.system.terminal_text import printable
 from gpu_tracker.views.bands import bands_of, name_of
 from gpu_tracker.views.panels import COMBINED, DESCENDANTS, KEYS, LESSER, MAIN, OTHER, SYSTEM, panels_of

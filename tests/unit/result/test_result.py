@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import pytest
@@ -197,14 +199,21 @@ def test_a_section_that_was_asked_for_stands_after_the_others():
     assert set(io['combined'].values()) == {None}
 
 
-def test_lower_bounds_are_in_json_alone():
+def test_lower_bounds_are_in_all_formats():
     reason = 'processes may have used more between two samples'
     bounds = {'max_ram.descendants.total_rss': reason, 'max_ram.combined.total_rss': reason}
     bounded = usage(lower_bounds=bounds)
     assert bounded.lower_bounds == ('max_ram.descendants.total_rss', 'max_ram.combined.total_rss')
     assert json.loads(FORMATS['json'](bounded))['lower_bounds'] == list(bounds)
-    for report_format in ('text', 'summary', 'csv'):
-        assert FORMATS[report_format](bounded) == FORMATS[report_format](usage())
+    text = FORMATS['text'](usage())
+    assert FORMATS['text'](bounded) == (
+        f'{text}\nLower bounds (the true figures may be larger):\n'
+        '   max_ram.descendants.total_rss\n   max_ram.combined.total_rss'
+    )
+    assert 'Peak RAM    ≥ ' in FORMATS['summary'](bounded)
+    assert '≥' not in FORMATS['summary'](usage())
+    (row,) = csv.DictReader(io.StringIO(FORMATS['csv'](bounded)))
+    assert row['lower_bounds'] == 'max_ram.descendants.total_rss max_ram.combined.total_rss'
 
 
 def test_without_lower_bounds_there_is_no_list_of_them():

@@ -43,11 +43,11 @@ def test_the_summary_of_a_run_on_gpus() -> None:
 def test_the_summary_of_a_run_with_descendants_has_no_line_of_gpus_that_are_not_there() -> None:
     assert summary_of('io') == [
         'Time        638 ms',
-        'Peak RAM    3.22 MB (private 1.48 MB, shared 1.78 MB)',
-        '            main process 1.77 MB, descendants 2.94 MB',
+        'Peak RAM    ≥ 3.22 MB (private 1.48 MB, shared 1.78 MB)',
+        '            main process 1.77 MB, descendants ≥ 2.94 MB',
         'Machine     at most 711 MB of 25.3 GB RAM in use by everybody',
-        'CPU         2.66 % of a core on average, 2.66 % at most; 2 cores expected',
-        '            main process 0.413 %, descendants 2.25 % on average',
+        'CPU         ≥ 2.66 % of a core on average, ≥ 2.66 % at most; 2 cores expected',
+        '            main process 0.413 %, descendants ≥ 2.25 % on average',
         'Threads     2 at most (main process 1, descendants 1)',
         'Storage     90.1 kB read, 21 MB written; by calls 42 MB and 41.9 MB',
     ]
@@ -56,7 +56,7 @@ def test_the_summary_of_a_run_with_descendants_has_no_line_of_gpus_that_are_not_
 def test_what_is_unknown_is_not_0() -> None:
     assert summary_of('mig')[-3:] == [
         'GPU memory  2.15 GB of 8.59 GB, 5.37 GB by everybody',
-        'GPU         N/A; 1 GPU expected',
+        'GPU         N/A of a GPU on average, N/A at most; 1 GPU expected',
         'Energy      GPUs in use N/A, CPU packages N/A',
     ]
     assert summary_of('foreign_process')[-1] == 'Storage     N/A read, N/A written; by calls N/A and N/A'
@@ -82,7 +82,7 @@ def test_processes_that_an_own_group_had_left(left: int | None, expected: list[s
 
 def test_memory_of_an_own_group_that_is_not_counted() -> None:
     group = OwnGroupUsage('bytes', 'cgroup v2', None, 0.5, 0.4, 0.1, 0, 0, 1, 0, 0, None)
-    assert summary_lines(own_group=group)[-1] == 'Own group   memory N/A, 500 ms of CPU time, 1 task at most'
+    assert summary_lines(own_group=group)[-1] == 'Own group   N/A with page cache, 500 ms of CPU time, 1 task at most'
 
 
 @pytest.mark.parametrize(('tasks', 'text'), [(None, 'N/A tasks'), (1, '1 task'), (2, '2 tasks')])

@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from functools import cache
-from types import UnionType
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.result import cuda_usage, usage
-from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
+from gpu_tracker import figures
+from gpu_tracker.result import usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from gpu_tracker.recording.reading.model import Bounded, Region
 
@@ -28,9 +27,6 @@ Name = tuple[str, ...]
 REGIONS = 'regions'
 """The first part of the names of regions' figures."""
 _IO = 'io'
-
-_PER_MACHINE = re.compile(r'(system_)?(capacity|core_count|gpu_count)|n_expected_.*|(memory|cpu)_limit|allowed_cores')
-"""Fields that say what the machine has or what was asked for, and not what was used."""
 
 _SHORT: dict[Name, Name] = {
     ('compute_time',): ('compute_time', 'time'),
@@ -48,64 +44,21 @@ class Figure(NamedTuple):
 
 def figures_of(result: usage.ResourceUsage) -> dict[Name, Figure]:
     """Return the figures of a result in the order of its report, but those of sections that it does not have."""
-    found: dict[Name, Figure] = {}
-    for name, unit in result_units().items():
-        section = getattr(result, name[0])
-        if section is not None:
-            value: Any = result
-            for part in name:
-                value = getattr(value, part)
-            found[name] = Figure(unit, _in_base_unit(value, unit, section))
-    return found
-
-
-def _in_base_unit(value: float | None, unit: str, section: object) -> float | None:
-    if value is not None and unit.startswith('bytes'):
-        size = value * MEMORY_UNITS[section.unit]  # type: ignore[attr-defined]
-        # It went into a unit and back: without rounding, the same size in two units would be two.
-        return round(size) if unit == 'bytes' and math.isfinite(size) else size
-    if value is not None and isinstance(section, usage.ComputeTime):
-        return value * TIME_UNITS[section.unit]
-    return value
+    return {
+        name: Figure(unit, figures.value(result, '.'.join(name)))
+        for name, unit in result_units().items()
+        if getattr(result, name[0]) is not None
+    }
 
 
 @cache
 def result_units() -> Mapping[Name, str]:
     """Return all figures that a result can have, with their base units."""
-    return dict(_units_in(usage.ResourceUsage, (), ''))
-
-
-def _units_in(kind: type, prefix: Name, size: str) -> Iterator[tuple[Name, str]]:
-    hints = get_type_hints(kind, localns={'CUDAUsage': cuda_usage.CUDAUsage})
-    for field in fields(kind):
-        name = (*prefix, field.name)
-        kinds = get_args(hints[field.name]) if isinstance(hints[field.name], UnionType) else (hints[field.name],)
-        inner = next((each for each in kinds if is_dataclass(each)), None)
-        if isinstance(inner, type):
-            yield from _units_in(inner, name, size or _SECTION_UNITS.get(field.name, ''))
-        elif (int in kinds or float in kinds) and not _PER_MACHINE.fullmatch(field.name):
-            yield name, _unit_of(field.name, size, is_count=int in kinds)
-
-
-_SECTION_UNITS = {
-    'max_ram': 'bytes',
-    'max_gpu_ram': 'bytes',
-    'compute_time': 'seconds',
-    'cuda': 'bytes',
-    'io': 'bytes',
-    'energy': 'joules',
-    'own_group': 'bytes',
-}
-
-
-def _unit_of(field: str, size: str, *, is_count: bool) -> str:
-    if is_count:
-        return 'count'
-    if field.endswith('_per_second'):
-        return f'{size}/s'
-    if field.endswith('percent'):
-        return 'percent'
-    return 'seconds' if field.endswith('seconds') else size
+    return {
+        tuple(path.split('.')): row.unit
+        for path, row in figures.figures().items()
+        if not row.is_given and row.unit not in figures.TEXTS
+    }
 
 
 def region_figures(regions: Iterable[Region]) -> dict[Name, Figure]:

@@ -7,11 +7,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import RecordingError
+from gpu_tracker.job import place_in_job
 from gpu_tracker.recording.reading import tree
 from gpu_tracker.recording.reading.plain import plain
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.result import formats
-from gpu_tracker.result.summary import place_in_job
 from gpu_tracker.system.terminal_text import Column, layout, padded, printable, shortened, width_of
 
 if TYPE_CHECKING:

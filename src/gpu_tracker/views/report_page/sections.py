@@ -6,10 +6,11 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.control_groups.oom_kills import sentence
+from gpu_tracker.figures import figure
+from gpu_tracker.job import place_in_job
 from gpu_tracker.recording.reading import tree
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.result.sampling import record_of
-from gpu_tracker.result.summary import figure, place_in_job
 from gpu_tracker.system.terminal_text import shortened
 from gpu_tracker.units import DECIMAL_UNITS
 from gpu_tracker.views.bands import name_of

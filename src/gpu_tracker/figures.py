@@ -1,0 +1,401 @@
+"""The figures of a result: one table, which the summary, tables, pages, comparisons and their conditions read.
+
+A figure is named by its path in the result, such as ``max_ram.combined.total_rss``. Values are in base units: bytes,
+seconds, percent, joules, count and bytes/s. Unknown is None.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from functools import cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpu_tracker.job import place_in_job
+from gpu_tracker.limits import ended_beyond, ended_by
+from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Condition = Callable[[Any], bool]
+
+GROUPS = ('main', 'descendants', 'combined')
+AT_LEAST = '≥ '
+"""What stands before a figure that may be too low."""
+IN_ASCII = '>= '
+"""The same where there is no such character."""
+_SIGNIFICANT = 3
+_UNKNOWN = 'N/A'
+TEXTS: dict[str, Callable[[Any], str]] = {
+    'text': str,
+    'ending': ended_by,
+    'endings': ended_beyond,
+    'place': place_in_job,
+}
+"""The units of what is no number, and how each is written."""
+
+
+def has_gpus(usage: Any) -> bool:  # noqa: ANN401 - a result, whose class this module need not know
+    """Return whether the machine of a run had GPUs, or may have had some."""
+    return bool(usage.gpu_utilization.system_gpu_count != 0)
+
+
+def _always(_: object) -> bool:
+    return True
+
+
+class Figure(NamedTuple):
+    """A row of the table.
+
+    :ivar path: In the result. ``{group}`` stands for each of :data:`GROUPS`, ``{whose}`` also for ``system``.
+    :ivar unit: The base unit, or a key of ``TEXTS``.
+    :ivar label: What people call it; empty: only reports, comparisons and conditions have it.
+    :ivar hint: What it is, in a few words.
+    :ivar column: The column of a recording that has it over time.
+    :ivar note: What a page says below it, as a template, see :func:`fill`; None: it is not among the figures of a page.
+    :ivar when: Whether a result shows it, if it has its section.
+    :ivar is_given: The machine has it, or somebody has asked for it: no run uses more or less of it.
+    """
+
+    path: str
+    unit: str
+    label: str = ''
+    hint: str = ''
+    column: str = ''
+    note: str | None = None
+    when: Condition = _always
+    is_given: bool = False
+
+    @property
+    def section(self) -> str:
+        """The field of the result that has it."""
+        return self.path.partition('.')[0]
+
+
+ROWS = (
+    Figure('max_ram.system_capacity', 'bytes', is_given=True),
+    Figure('max_ram.system', 'bytes'),
+    Figure(
+        'max_ram.{group}.total_rss', 'bytes', 'Peak RAM', 'the most resident memory at once', '{group}_total_rss',
+        '[main process {max_ram.main.total_rss}, descendants {max_ram.descendants.total_rss}; ]'
+        'of {max_ram.system_capacity}',
+    ),
+    Figure('max_ram.{group}.private_rss', 'bytes'),
+    Figure('max_ram.{group}.shared_rss', 'bytes'),
+    Figure('max_gpu_ram.system_capacity', 'bytes', is_given=True),
+    Figure('max_gpu_ram.system', 'bytes'),
+    Figure(
+        'max_gpu_ram.{group}', 'bytes', 'Peak GPU memory', 'of all GPUs', '{group}_gpu_ram',
+        'of {max_gpu_ram.system_capacity}', has_gpus,
+    ),
+    Figure('cpu_utilization.system_core_count', 'count', is_given=True),
+    Figure('cpu_utilization.n_expected_cores', 'count', is_given=True),
+    Figure(
+        'cpu_utilization.{whose}.max_sum_percent', 'percent', 'CPU, most', '100 % is one core', '',
+        'in any half a second; {cpu_utilization.system_core_count} cores',
+    ),
+    Figure('cpu_utilization.{whose}.max_hardware_percent', 'percent'),
+    Figure(
+        'cpu_utilization.{whose}.mean_sum_percent', 'percent', 'CPU, mean', '100 % is one core', '{whose}_cpu',
+        '100 % is one core',
+    ),
+    Figure('cpu_utilization.{whose}.mean_hardware_percent', 'percent'),
+    Figure('cpu_utilization.{group}_n_threads', 'count', 'Threads, most', 'in any one sample', note=''),
+    Figure('gpu_utilization.system_gpu_count', 'count', is_given=True),
+    Figure('gpu_utilization.n_expected_gpus', 'count', is_given=True),
+    Figure(
+        'gpu_utilization.gpu_percentages.max_sum_percent', 'percent', 'GPU utilization, most',
+        'of all GPUs, whoever used them; 100 % is one GPU', when=has_gpus,
+    ),
+    Figure('gpu_utilization.gpu_percentages.max_hardware_percent', 'percent'),
+    Figure(
+        'gpu_utilization.gpu_percentages.mean_sum_percent', 'percent', 'GPU utilization, mean',
+        'of all GPUs, whoever used them; 100 % is one GPU', 'gpu_utilization',
+        '{gpu_utilization.gpu_percentages.max_sum_percent} at most; 100 % is one GPU', has_gpus,
+    ),
+    Figure('gpu_utilization.gpu_percentages.mean_hardware_percent', 'percent'),
+    Figure('compute_time.time', 'seconds', 'Time', 'wall time', note=''),
+    Figure('cuda.problem', 'text'),
+    Figure('cuda.seconds', 'seconds'),
+    Figure('cuda.{group}.processes', 'count'),
+    Figure('cuda.{group}.launches', 'count'),
+    Figure('cuda.{group}.synchronisations', 'count'),
+    Figure('cuda.{group}.synchronising_seconds', 'seconds'),
+    Figure('cuda.{group}.launch_to_sync_seconds', 'seconds'),
+    Figure('cuda.{group}.allocations', 'count'),
+    Figure('cuda.{group}.frees', 'count'),
+    Figure('cuda.{group}.allocated', 'bytes'),
+    Figure('cuda.{group}.freed', 'bytes'),
+    Figure('cuda.{group}.memory_current', 'bytes'),
+    Figure('cuda.{group}.memory_max', 'bytes'),
+    Figure('cuda.{group}.memory_leaked', 'bytes'),
+    Figure('cuda.{group}.failed_calls', 'count'),
+    Figure('cuda.{group}.graph_launches', 'count'),
+    Figure(
+        'io.{group}.read', 'bytes', 'Read from storage', 'not from the page cache', '{group}_io_read',
+        'written {io.combined.written}',
+    ),
+    Figure(
+        'io.{group}.written', 'bytes', 'Written to storage', 'when it gets into the page cache', '{group}_io_written'
+    ),
+    Figure('io.{group}.cancelled', 'bytes'),
+    Figure('io.{group}.read_by_calls', 'bytes'),
+    Figure('io.{group}.written_by_calls', 'bytes'),
+    Figure('io.{group}.max_read_per_second', 'bytes/s'),
+    Figure('io.{group}.max_written_per_second', 'bytes/s'),
+    Figure('io.{group}.max_read_by_calls_per_second', 'bytes/s'),
+    Figure('io.{group}.max_written_by_calls_per_second', 'bytes/s'),
+    Figure('io.{group}.minor_page_faults', 'count'),
+    Figure('io.{group}.major_page_faults', 'count'),
+    Figure('io.{group}.voluntary_context_switches', 'count'),
+    Figure('io.{group}.involuntary_context_switches', 'count'),
+    Figure(
+        'energy.gpu', 'joules', 'Energy of GPUs', 'of the GPUs in use, whoever used them', 'gpu_energy', '', has_gpus
+    ),
+    Figure(
+        'energy.cpu_packages', 'joules', 'Energy of CPUs', 'of all CPU packages, whoever used them',
+        'cpu_package_energy',
+    ),
+    Figure('control_group.memory_limit', 'bytes', is_given=True),
+    Figure('control_group.cpu_limit', 'count', is_given=True),
+    Figure('control_group.allowed_cores', 'count', is_given=True),
+    Figure(
+        'control_group.oom_kills', 'count', 'Killed for lack of memory',
+        'processes of the control group, tracked or not',
+        when=lambda usage: bool(usage.control_group.oom_kills),
+    ),
+    Figure('control_group.problem', 'text'),
+    Figure('job', 'place'),
+    *(
+        Figure(f'job.{name}', 'count')
+        for name in ('array_task', 'array_size', 'rank', 'size', 'local_rank', 'local_size', 'attempt')
+    ),
+    Figure(
+        'own_group.memory_peak', 'bytes', 'Peak of own group', 'memory with page cache',
+        when=lambda usage: usage.own_group.made_in is not None,
+    ),
+    Figure(
+        'own_group.cpu_seconds', 'seconds', 'CPU of own group', 'CPU time, with daemons',
+        when=lambda usage: usage.own_group.made_in is not None,
+    ),
+    Figure('own_group.user_cpu_seconds', 'seconds'),
+    Figure('own_group.system_cpu_seconds', 'seconds'),
+    Figure('own_group.read', 'bytes'),
+    Figure('own_group.written', 'bytes'),
+    Figure('own_group.max_tasks', 'count'),
+    Figure('own_group.oom_kills', 'count'),
+    Figure('own_group.left_processes', 'count'),
+    Figure('termination_reason', 'ending'),
+    Figure('exceeded_limits', 'endings'),
+)  # fmt: skip
+"""In the order of reports."""
+
+
+class Line(NamedTuple):
+    """A line of the summary.
+
+    :ivar title: Empty if it goes on with the line before.
+    :ivar text: A template, see :func:`fill`. The line is there if the result has the section of its first figure.
+    :ivar when: Whether it is there then.
+    """
+
+    title: str
+    text: str
+    when: Condition = _always
+
+
+LINES = (
+    Line('Time', '{compute_time.time}[, {termination_reason}][, {exceeded_limits}][; {job}]'),
+    Line(
+        'Peak RAM',
+        '{max_ram.combined.total_rss} (private {max_ram.combined.private_rss}, shared {max_ram.combined.shared_rss})',
+    ),
+    Line(
+        '',
+        'main process {max_ram.main.total_rss}, descendants {max_ram.descendants.total_rss}',
+        lambda usage: usage.max_ram.descendants.total_rss != 0,
+    ),
+    Line('Machine', 'at most {max_ram.system} of {max_ram.system_capacity} RAM in use by everybody'),
+    Line(
+        'Allowed',
+        '{control_group.memory_limit} RAM and {control_group.allowed_cores:core}, by control groups and affinity',
+    ),
+    Line('Killed', '{control_group.problem}', lambda usage: usage.control_group.problem is not None),
+    Line(
+        'CPU',
+        '{cpu_utilization.combined.mean_sum_percent} of a core on average, '
+        '{cpu_utilization.combined.max_sum_percent} at most; {cpu_utilization.n_expected_cores:core} expected',
+    ),
+    Line(
+        '',
+        'main process {cpu_utilization.main.mean_sum_percent}, '
+        'descendants {cpu_utilization.descendants.mean_sum_percent} on average',
+        lambda usage: (
+            usage.cpu_utilization.descendants_n_threads != 0 or bool(usage.cpu_utilization.descendants.mean_sum_percent)
+        ),
+    ),
+    Line(
+        'Threads',
+        '{cpu_utilization.combined_n_threads} at most[ (main process {cpu_utilization.main_n_threads}, '
+        'descendants {cpu_utilization.descendants_n_threads})]',
+    ),
+    Line(
+        'Own group',
+        '{own_group.memory_peak} with page cache, {own_group.cpu_seconds} of CPU time, '
+        '{own_group.max_tasks:task} at most',
+        lambda usage: usage.own_group.made_in is not None,
+    ),
+    Line(
+        'Own group',
+        'none could be had',
+        lambda usage: usage.own_group is not None and usage.own_group.made_in is None,
+    ),
+    Line(
+        '',
+        '{own_group.left_processes:left-over process} ended with it',
+        lambda usage: bool(usage.own_group.left_processes),
+    ),
+    Line(
+        'GPU memory',
+        '{max_gpu_ram.combined} of {max_gpu_ram.system_capacity}, {max_gpu_ram.system} by everybody',
+        has_gpus,
+    ),
+    Line(
+        'GPU',
+        '{gpu_utilization.gpu_percentages.mean_sum_percent} of a GPU on average, '
+        '{gpu_utilization.gpu_percentages.max_sum_percent} at most; {gpu_utilization.n_expected_gpus:GPU} expected',
+        has_gpus,
+    ),
+    Line(
+        'Storage',
+        '{io.combined.read} read, {io.combined.written} written; '
+        'by calls {io.combined.read_by_calls} and {io.combined.written_by_calls}',
+    ),
+    Line('Energy', 'GPUs in use {energy.gpu}, CPU packages {energy.cpu_packages}', has_gpus),
+    Line('Energy', 'CPU packages {energy.cpu_packages}', lambda usage: not has_gpus(usage)),
+    Line('CUDA', '{cuda.problem}', lambda usage: bool(usage.cuda.problem)),
+    Line(
+        'CUDA',
+        '{cuda.combined.launches:,} kernel launches, {cuda.combined.failed_calls:,} failed calls',
+        lambda usage: not usage.cuda.problem,
+    ),
+)
+"""In the order of the summary."""
+SHORT = (
+    '{compute_time.time}[, {termination_reason}][, {exceeded_limits}], RAM {max_ram.combined.total_rss}, '
+    'CPU {cpu_utilization.combined.mean_sum_percent}'
+)
+"""A result in one line."""
+SHORT_OF_GPUS = ', GPU RAM {max_gpu_ram.combined}, GPU {gpu_utilization.gpu_percentages.mean_sum_percent}'
+"""What follows there if the machine has GPUs."""
+
+_FIGURE = re.compile(r'{([\w.]+)(?::([^}]*))?}')
+_OPTIONAL = re.compile(r'\[([^]]*)]')
+
+
+@cache
+def figures() -> Mapping[str, Figure]:
+    """Return the rows by their paths, with each group in its place."""
+    found: dict[str, Figure] = {}
+    for (_, pattern), rows in groupby(ROWS, _groups_of):
+        same = list(rows)
+        for whose in {'{whose}': ('system', *GROUPS), '{group}': GROUPS}.get(pattern, ('',)):
+            for row in same:
+                path = row.path.replace(pattern, whose) if pattern else row.path
+                found[path] = row._replace(
+                    path=path, column=row.column.replace(pattern, whose) if pattern else row.column
+                )
+    return found
+
+
+def _groups_of(row: Figure) -> tuple[str, str]:
+    before, brace, after = row.path.partition('{')
+    return before, brace + after.partition('}')[0] + '}' if brace else ''
+
+
+def value(usage: Any, path: str) -> Any:  # noqa: ANN401 - see above; a number, a text or None
+    """Return what a result has at a path, in its base unit; None if that or its section is not known."""
+    found: Any = usage
+    parts = path.split('.')
+    for part in parts:
+        found = getattr(found, part, None)
+    unit = figures()[path].unit
+    if found is None or unit in TEXTS:
+        return found
+    if type(found) not in {int, float} or not abs(found) <= sys.float_info.max:
+        return None  # of a stranger's recording
+    return _in_base_unit(found, unit, getattr(usage, parts[0]))
+
+
+def _in_base_unit(number: float, unit: str, section: Any) -> float:  # noqa: ANN401 - any section
+    if unit.startswith('bytes'):
+        size = number * MEMORY_UNITS[section.unit]
+        # It went into a unit and back: without rounding, the same size in two units would be two.
+        return round(size) if unit == 'bytes' and math.isfinite(size) else size
+    return number * TIME_UNITS[section.unit] if getattr(section, 'unit', None) in TIME_UNITS else number
+
+
+def figure(number: float | None, unit: str) -> str:
+    """Return a value with three digits and its unit, or ``N/A``."""
+    return _UNKNOWN if number is None else text_of(number, unit, _SIGNIFICANT)
+
+
+def text(usage: Any, path: str, form: str = '') -> str:  # noqa: ANN401 - as above
+    """Return a figure of a result with its unit, after :data:`AT_LEAST` if it may be too low, or ``N/A``.
+
+    :param form: A noun that is counted, or a comma for one between thousands; empty: neither.
+    """
+    found = value(usage, path)
+    unit = figures()[path].unit
+    if unit in TEXTS:
+        return _UNKNOWN if found is None else TEXTS[unit](found)
+    written = f'{found:,}' if form == ',' and found is not None else figure(found, unit)
+    if form.strip(','):
+        written = f'{written} {form}{"" if written == "1" else "es" if form.endswith("s") else "s"}'
+    return f'{AT_LEAST}{written}' if path in usage.lower_bounds and found is not None else written
+
+
+def fill(template: str, usage: Any) -> str:  # noqa: ANN401 - as above
+    """Return a template with the figures of a result in it.
+
+    ``{PATH}`` and ``{PATH:FORM}`` stand for :func:`text`. What is between brackets is left out if its last figure is 0,
+    or a text that is None.
+    """
+
+    def optional(part: re.Match[str]) -> str:
+        path = _FIGURE.findall(part[1])[-1][0]
+        found = value(usage, path)
+        is_left_out = found == 0 if figures()[path].unit not in TEXTS else found is None
+        return '' if is_left_out else part[1]
+
+    return _FIGURE.sub(lambda part: text(usage, part[1], part[2] or ''), _OPTIONAL.sub(optional, template))
+
+
+def lines(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
+    """Yield the lines of the summary: each title, which is empty if it goes on with the line before, and its text."""
+    shown = {path.partition('.')[0] for line in LINES for path, _ in _FIGURE.findall(line.text)}
+    for line in LINES:
+        found = _FIGURE.search(line.text)
+        if (found is None or _has_section(usage, found[1])) and line.when(usage):
+            yield line.title, fill(line.text, usage)
+    for path, row in figures().items():
+        if row.label and row.section not in shown and _has_section(usage, path) and row.when(usage):
+            yield row.label, text(usage, path)
+
+
+def _has_section(usage: Any, path: str) -> bool:  # noqa: ANN401 - as above
+    return getattr(usage, path.partition('.')[0]) is not None
+
+
+def rows(usage: Any) -> Iterator[tuple[Figure, list[str]]]:  # noqa: ANN401 - as above
+    """Yield the labelled rows that a result shows, each with the paths of its figures: one, or one for each group.
+
+    Time comes first, the others in the order of reports.
+    """
+    for row in sorted(ROWS, key=lambda row: row.section != 'compute_time'):
+        if row.label and _has_section(usage, row.section) and row.when(usage):
+            pattern = _groups_of(row)[1]
+            yield row, [row.path.replace(pattern, group) for group in GROUPS] if pattern else [row.path]
