@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.recording.reading.tree import union
@@ -34,13 +35,38 @@ def name_of(region: str) -> str:
     return shortened(printable(region), _LONGEST_NAME)
 
 
-def bands_of(regions: Sequence[Region]) -> list[Band]:
-    """Return what to shade: the regions of the outermost level at which there were several calls, 400 spans at most.
+class Shading(NamedTuple):
+    """What lies behind the lines.
 
-    One around all spans of another, such as that of a process which waits for its workers, would only hide that.
-
-    Sums of calls that were folded are no spans of time, and are left out.
+    :ivar bands: In the order of their start.
+    :ivar more: How many names of the same level have no band, because all their calls were shorter.
     """
+
+    bands: list[Band]
+    more: int
+
+
+def shading_of(regions: Sequence[Region]) -> Shading:
+    """Return the 400 longest spans of the outermost level at which there were several calls.
+
+    A name whose spans lie around all spans of another one is left out, such as that of a process that waits for its
+    workers. Sums of calls that were folded are no spans of time.
+    """
+    by_name: dict[str, list[tuple[float, float]]] = {}
+    for region in _outermost(regions):
+        by_name.setdefault(region.name, []).append((region.start, region.seen_until))
+    bands = [Band(name, *span) for name, spans in by_name.items() for span in union(spans)]
+    longest = heapq.nlargest(_MOST_BANDS, bands, key=lambda band: band.stop - band.start)
+    spans_of: dict[str, list[tuple[float, float]]] = {}
+    for band in sorted(longest, key=lambda band: band.start):
+        spans_of.setdefault(band.name, []).append((band.start, band.stop))
+    names = [name for name in spans_of if not _encloses(name, spans_of)]
+    found = [Band(name, *span) for name in names for span in spans_of[name]]
+    return Shading(sorted(found, key=lambda band: band.start), len(by_name) - len(spans_of))
+
+
+def _outermost(regions: Sequence[Region]) -> list[Region]:
+    """Return the calls of the outermost level that has several, or else of the outermost one."""
     levels: dict[int, list[Region]] = {}
     depth: dict[int, int] = {}
     for region in regions:
@@ -48,24 +74,14 @@ def bands_of(regions: Sequence[Region]) -> list[Band]:
         depth[region.id] = level
         if not region.is_folded:
             levels.setdefault(level, []).append(region)
-    if not levels:
-        return []
-    chosen = next((found for _, found in sorted(levels.items()) if len(found) > 1), levels[min(levels)])
-    by_name: dict[str, list[tuple[float, float]]] = {}
-    for region in chosen:
-        by_name.setdefault(region.name, []).append((region.start, region.seen_until))
-    spans_of = {name: union(spans) for name, spans in by_name.items()}
-    bands = [Band(name, *span) for name, spans in spans_of.items() if not _encloses(name, spans_of) for span in spans]
-    longest = sorted(bands, key=lambda band: band.start - band.stop)[:_MOST_BANDS]
-    return sorted(longest, key=lambda band: band.start)
+    found = [levels[level] for level in sorted(levels)]
+    return next((calls for calls in found if len(calls) > 1), found[0] if found else [])
 
 
 def _encloses(name: str, spans_of: Mapping[str, Sequence[tuple[float, float]]]) -> bool:
     """Return whether the spans of one name lie around all spans of another one, and are not the same."""
     own = spans_of[name]
     return any(
-        other != name
-        and list(spans) != list(own)
-        and all(any(start <= first and last <= stop for start, stop in own) for first, last in spans)
-        for other, spans in spans_of.items()
+        spans != own and all(any(start <= first and last <= stop for start, stop in own) for first, last in spans)
+        for spans in spans_of.values()
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_tracker.errors import ParameterError, RecordingError
 from gpu_tracker.figures import figure as worded
 from gpu_tracker.system.terminal_text import printable
-from gpu_tracker.views.bands import bands_of, name_of
+from gpu_tracker.views.bands import name_of, shading_of
 from gpu_tracker.views.panels import COMBINED, DESCENDANTS, KEYS, LESSER, MAIN, OTHER, SYSTEM, panels_of
 
 if TYPE_CHECKING:
@@ -79,13 +79,14 @@ def plot(
     divisor, unit = _time_unit(end - begin)
     drawn = Figure(figsize=(_WIDTH, _REST + _PANEL_HEIGHT * len(panels)), dpi=_DOTS, layout='constrained')
     axes = drawn.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    bands = [band for band in bands_of(recording.regions) if band.stop > begin and band.start < end]
+    shading = shading_of(recording.regions)
+    bands = [band for band in shading.bands if band.stop > begin and band.start < end]
     for axis, panel in zip(axes, panels, strict=True):
         _draw_bands(axis, bands, divisor)
         _draw_panel(axis, panel, divisor)
     axes[-1].set_xlim(begin / divisor, max(end, begin + 1e-6) / divisor)
     axes[-1].set_xlabel(f'Time since the start ({unit})', fontsize=8)
-    handles, names = _named_bands(axes[0], bands)
+    handles, names = _named_bands(axes[0], bands, shading.more)
     if names:
         drawn.legend(handles, names, loc='outside upper center', ncols=min(4, len(names)), fontsize=8, frameon=False)
     drawn.supxlabel(_caption(recording), fontsize=7, color='#444444', x=0.01, ha='left')
@@ -138,16 +139,19 @@ def _drawn_names(bands: Sequence[Band]) -> list[str]:
     return [name for name in seconds if name in longest]
 
 
-def _named_bands(axis: Any, bands: Sequence[Band]) -> tuple[list[Any], list[str]]:  # noqa: ANN401 - as above
-    """Return a patch for each name of a region that is drawn, and the names."""
+def _named_bands(axis: Any, bands: Sequence[Band], shorter: int) -> tuple[list[Any], list[str]]:  # noqa: ANN401 - as above
+    """Return a patch for each name of a region that is drawn, and the names.
+
+    :param shorter: How many names have no band.
+    """
     found: dict[str, Any] = {}
     for patch in axis.patches:
         if patch.get_label().startswith('_'):
             found.setdefault(patch.get_label()[1:], patch)
     names = [_plain(name_of(name)) for name in found]
-    more = len({band.name for band in bands}) - len(names)
+    more = len({band.name for band in bands}) - len(names) + shorter
     if more > 0 and names:
-        names[-1] += f' (and {more} more that are not shaded)'
+        names[-1] += f' (and {more:,} more that are not shaded)'
     return list(found.values()), names
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpu_tracker.recording.reading.recording import Recording, load
-from gpu_tracker.views.bands import Band, bands_of
+from gpu_tracker.views.bands import Band, Shading, shading_of
 from gpu_tracker.views.panels import panels_of
 from support.pictured_run import GIB, MB, training
 from support.recordings import busy_rows, region, totals_of, write_recording
@@ -125,7 +126,7 @@ def test_a_picture_has_room_for_the_reported_peak(tmp_path: Path, reported: obje
 
 
 def test_regions_are_shaded_where_there_are_several(recording: Recording) -> None:
-    assert bands_of(recording.regions) == [
+    assert shading_of(recording.regions).bands == [
         Band('epoch', 1.0, 3.0),
         Band('epoch', pytest.approx(3.666667), pytest.approx(5.666667)),
         Band('epoch', pytest.approx(6.333333), pytest.approx(8.333333)),
@@ -140,5 +141,34 @@ def test_calls_that_overlap_are_one_span_and_what_only_waits_for_others_is_left_
         region(4, 'work', 6.0, None),
     ]
     with load(write_recording(tmp_path / 'run.db', rows=busy_rows(), regions=regions)) as found:
-        assert bands_of(found.regions) == [Band('work', 1.0, 5.0), Band('work', 6.0, 10.0)]
-    assert bands_of([]) == []
+        assert shading_of(found.regions) == Shading([Band('work', 1.0, 5.0), Band('work', 6.0, 10.0)], 0)
+    assert shading_of([]) == Shading([], 0)
+
+
+class _Counted(float):
+    """Seconds that count how often they are compared."""
+
+    comparisons = 0
+
+    def __le__(self, other: float) -> bool:
+        _Counted.comparisons += 1
+        return super().__le__(other)
+
+    def __lt__(self, other: float) -> bool:
+        _Counted.comparisons += 1
+        return super().__lt__(other)
+
+
+def test_many_names_are_compared_in_linear_time_and_the_longest_are_shaded(tmp_path: Path) -> None:
+    with load(write_recording(tmp_path / 'run.db', rows=busy_rows(), regions=[region(1, 'any', 0.0, 1.0)])) as found:
+        (call,) = found.regions
+    calls = [
+        replace(call, id=number, name=f'step {number}', start=_Counted(number), seen_until=_Counted(number + 0.5))
+        for number in range(5000)
+    ]
+    calls[4321] = replace(calls[4321], seen_until=_Counted(4321.9))
+    _Counted.comparisons = 0
+    shading = shading_of(calls)
+    assert _Counted.comparisons < 2 * 400 * 400 + 10 * len(calls)
+    assert (len(shading.bands), shading.more) == (400, 4600)
+    assert Band('step 4321', 4321.0, 4321.9) in shading.bands

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from gpu_tracker.views.bands import bands_of, name_of
+from gpu_tracker.views.bands import name_of, shading_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,18 +23,21 @@ def as_json(runs: Iterable[tuple[Recording, Sequence[Panel], Sequence[Sequence[t
     :param runs: Of each recording its panels, and the spans of time in which each line of its table of regions was
         open.
     """
-    found = [
-        {
-            'panels': [_panel(panel) for panel in panels],
-            'bands': [
-                [name_of(band.name), _time(band.start), _time(band.stop)] for band in bands_of(recording.regions)
-            ],
-            'spans': [[[_time(start), _time(stop)] for start, stop in of_line] for of_line in spans],
-        }
-        for recording, panels, spans in runs
-    ]
+    found = [_run(*run) for run in runs]
     text = json.dumps({'runs': found}, separators=(',', ':'), allow_nan=False)
     return text.replace('<', '\\u003c')  # nothing in it ends the element that it is in
+
+
+def _run(
+    recording: Recording, panels: Sequence[Panel], spans: Sequence[Sequence[tuple[float, float]]]
+) -> dict[str, Any]:
+    shading = shading_of(recording.regions)
+    return {
+        'panels': [_panel(panel) for panel in panels],
+        'bands': [[name_of(band.name), _time(band.start), _time(band.stop)] for band in shading.bands],
+        'more': shading.more,
+        'spans': [[[_time(start), _time(stop)] for start, stop in of_line] for of_line in spans],
+    }
 
 
 def _panel(panel: Panel) -> dict[str, Any]:

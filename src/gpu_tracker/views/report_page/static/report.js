@@ -340,7 +340,8 @@ function nameBands() {
   const names = pressed ? [pressed.textContent] : [...new Set(runs.flatMap((run) => run.bands.map(([name]) => name)))];
   place.hidden = names.length === 0;
   place.replaceChildren('Behind the charts: ', ...names.slice(0, MOST_NAMES).flatMap((name) => [colored(name), `${name} `]));
-  if (names.length > MOST_NAMES) place.append(`and ${names.length - MOST_NAMES} more`);
+  const more = pressed ? 0 : runs.reduce((sum, run) => sum + run.more, Math.max(0, names.length - MOST_NAMES));
+  if (more > 0) place.append(`and ${more.toLocaleString('en')} more`);
 }
 
 /** Return a square in the colour that a region has in the charts. */
