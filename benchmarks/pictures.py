@@ -1,12 +1,13 @@
-"""How long the page of a long recording takes: to be made, and to be opened in a browser.
+"""How long the page of a large recording takes to be made and to be opened, and its plot and comparison to be made.
 
 Usage:
-    pictures [--samples=N] [--rounds=N]
+    pictures [--samples=N] [--regions=N] [--rounds=N]
 
 It is run as python -m benchmarks.pictures, in the checkout, where gpu-tracker is installed with the group browser.
 
 Options:
     --samples=N  Samples of the recording, one a second [default: 1000000].
+    --regions=N  Names of regions in it, each called once [default: 0].
     --rounds=N   How often each is measured; the median is printed [default: 5].
     -h --help    Show this text.
 
@@ -29,6 +30,8 @@ from typing import TYPE_CHECKING
 from docopt import docopt
 
 from gpu_tracker.recording import schema
+from gpu_tracker.recording.comparing.comparison import compare
+from gpu_tracker.recording.comparing.comparison_text import as_text
 from gpu_tracker.recording.reading.recording import load
 from gpu_tracker.resources import GAUGE
 from gpu_tracker.resources.cpu import Cpu
@@ -47,10 +50,11 @@ _OPENED = 'document.querySelectorAll(".chart canvas").length === document.queryS
 def main() -> None:
     """Make a recording, measure, and print a table."""
     options = docopt(__doc__, sys.argv[1:])
-    samples, rounds = int(options['--samples']), int(options['--rounds'])
+    samples, regions, rounds = (int(options[name]) for name in ('--samples', '--regions', '--rounds'))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, 'run.db')
-        _write(path, samples)
+        _write(path, samples, regions)
+        other = shutil.copy(path, Path(folder, 'other.db'))
         page = ''
 
         def make() -> None:
@@ -62,15 +66,19 @@ def main() -> None:
             with load(path) as recording:
                 picture(recording.plot(), 'png')
 
-        print(f'{samples:,} samples, {path.stat().st_size / 1e6:.0f} MB')  # noqa: T201 - that is what it is for
+        def compared() -> None:
+            as_text(compare({'first': path, 'other': other}))
+
+        print(f'{samples:,} samples, {regions:,} regions, {path.stat().st_size / 1e6:.0f} MB')  # noqa: T201 - that is what it is for
         print(f'report, made      {_median(make, rounds):6.2f} s')  # noqa: T201 - as above
         print(f'plot, made        {_median(draw, rounds):6.2f} s')  # noqa: T201 - as above
+        print(f'comparison, made  {_median(compared, rounds):6.2f} s')  # noqa: T201 - as above
         size = len(page.encode())
         print(f'report, size      {size / 1e3:6.0f} kB, {len(gzip.compress(page.encode())) / 1e3:.0f} kB compressed')  # noqa: T201 - as above
         _open(page, Path(folder, 'run.html'), rounds)
 
 
-def _write(path: Path, samples: int) -> None:
+def _write(path: Path, samples: int, regions: int) -> None:
     """Write a recording in which every figure changes all the time."""
     names = [column.name for column in _COLUMNS]
     with closing(sqlite3.connect(path)) as connection:
@@ -91,6 +99,11 @@ def _write(path: Path, samples: int) -> None:
         connection.execute(
             f'WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < {samples - 1}) '  # noqa: S608 - numbers
             f'INSERT INTO samples (t, {", ".join(names)}) SELECT n * 1000000, {", ".join(cells)} FROM numbers'
+        )
+        length = 1_000_000 * samples // max(regions, 1)
+        connection.executemany(
+            'INSERT INTO regions (pid, name, start, stop, thread_cpu, calls, errors) VALUES (1, ?, ?, ?, 10, 1, 0)',
+            ((f'step {number}', number * length, (number + 1) * length - number % 7) for number in range(regions)),
         )
         connection.commit()
 
