@@ -14,6 +14,8 @@ def printable(text: str) -> str:
 
     Control characters could command the terminal, and those of bidirectional text could turn a whole line around.
     """
+    if text.isprintable():
+        return text
     return ''.join(character if character.isprintable() else '?' for character in text)
 
 

@@ -177,7 +177,8 @@ def _compared(read: Mapping[str, Sequence[_Read]]) -> Iterable[ComparedFigure]:
 
 
 def _values(group: str, name: Name, runs: Iterable[_Read]) -> GroupValues:
-    values = tuple(_number(run.figures[name].value) if name in run.figures else None for run in runs)
+    found = [run.figures.get(name) for run in runs]
+    values = tuple([None if figure is None else _number(figure.value) for figure in found])
     positive = [value for value in values if value is not None and value > 0]
     return GroupValues(group, values, geometric_mean(positive) if len(positive) == len(values) else None)
 
@@ -189,17 +190,12 @@ def _number(value: object) -> float | None:
 
 
 def _figure(name: Name, unit: str, first: GroupValues, other: GroupValues) -> ComparedFigure:
-    problem = _problem(first, other)
-    if problem is not None:
-        return ComparedFigure(written(name), unit, first, other, None, None, None, None, problem)
-    ratio = ratio_of(_known(first), _known(other))
+    if first.mean is None or other.mean is None:
+        return ComparedFigure(written(name), unit, first, other, None, None, None, None, _problem(first, other))
+    ratio = ratio_of(*([value for value in group.values if value is not None] for group in (first, other)))
     return ComparedFigure(
         written(name), unit, first, other, ratio.value, ratio.low, ratio.high, _verdict(ratio.low, ratio.high), None
     )
-
-
-def _known(group: GroupValues) -> list[float]:
-    return [value for value in group.values if value is not None]
 
 
 def _verdict(low: float | None, high: float | None) -> str | None:
@@ -212,25 +208,26 @@ def _verdict(low: float | None, high: float | None) -> str | None:
     return SMALLER if high < 1 else UNCLEAR
 
 
-def _problem(*groups: GroupValues) -> str | None:
+def _problem(*groups: GroupValues) -> str:
     """Return why there is no ratio of the groups' means."""
-    unknown = [_part(group, lambda value: value is None) for group in groups]
-    if any(unknown):
-        return f'unknown in {" and ".join(part for part in unknown if part)}'
+    unknown = [(group, group.values.count(None)) for group in groups]
+    if any(count for _, count in unknown):
+        return f'unknown in {_parts(unknown)}'
     if all(value == 0 for group in groups for value in group.values):
         return '0 in all runs'
-    zero = [_part(group, lambda value: value is not None and value <= 0) for group in groups]
-    return f'not above 0 in {" and ".join(part for part in zero if part)}' if any(zero) else None
+    zero = [(group, sum(value is not None and value <= 0 for value in group.values)) for group in groups]
+    return f'not above 0 in {_parts(zero)}'
 
 
-def _part(group: GroupValues, applies: Any) -> str | None:  # noqa: ANN401 - a function of a value
-    """Return of how many runs of a group something is true, None for none."""
-    number = sum(1 for value in group.values if applies(value))
-    if number == 0:
-        return None
-    if number == len(group.values):
-        return f'{group.group}' if number == 1 else f'all runs of {group.group}'
-    return f'{number} of {len(group.values)} runs of {group.group}'
+def _parts(counts: Iterable[tuple[GroupValues, int]]) -> str:
+    """Name the groups with the number of their runs; leave out groups with 0."""
+    return ' and '.join(_part(group.group, count, len(group.values)) for group, count in counts if count)
+
+
+def _part(group: str, count: int, runs: int) -> str:
+    if count == runs:
+        return group if runs == 1 else f'all runs of {group}'
+    return f'{count} of {runs} runs of {group}'
 
 
 def _differences(read: Mapping[str, Sequence[_Read]]) -> Iterable[Difference]:

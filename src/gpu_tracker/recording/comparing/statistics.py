@@ -1,7 +1,7 @@
 """Statistics of the calls of a region, of samples, and of the runs of two groups. All of it is pure.
 
-Samples are weighted by time, and runs are compared by the logarithms of their figures: what doubles and what halves is
-then as far from no change.
+Samples are weighted by time. Runs are compared by logarithms of their figures, so that doubling and halving are equally
+far from no change.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _P95 = 0.95
+_LARGEST_LOGARITHM = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,7 @@ def ratio_of(first: Sequence[float], second: Sequence[float]) -> Ratio:
 
 
 def _are_alike(values: Sequence[float]) -> bool:
-    return min(values) == max(values)
+    return values.count(values[0]) == len(values)
 
 
 def _mean_logarithm(values: Sequence[float]) -> float:
@@ -189,7 +190,7 @@ def _squared_error(values: Sequence[float]) -> float:
 
 def _exponential(exponent: float) -> float:
     """Return the exponential, the largest number where it is beyond all of them."""
-    return math.exp(exponent) if exponent < math.log(sys.float_info.max) else sys.float_info.max
+    return math.exp(exponent) if exponent < _LARGEST_LOGARITHM else sys.float_info.max
 
 
 _NORMAL = 1.959963984540054
