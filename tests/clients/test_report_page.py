@@ -322,6 +322,8 @@ def test_the_command_writes_a_page_beside_the_recording(run: str, tmp_path: Path
     assert (refused.returncode, (tmp_path / 'run.html').read_text()) == (125, 'of somebody else')
     assert f'{tmp_path}/run.html is there and is no report: name another file with --output' in refused.stderr
     assert gpu_tracker('report', run, '-o', str(tmp_path / 'run.html')).returncode == 0
+    (tmp_path / 'same').symlink_to(run)
+    assert 'same is the recording itself' in gpu_tracker('report', run, '-o', str(tmp_path / 'same')).stderr
 
 
 def test_a_page_that_cannot_be_written_is_not_printed(run: str, tmp_path: Path):
@@ -333,17 +335,29 @@ def test_a_page_that_cannot_be_written_is_not_printed(run: str, tmp_path: Path):
     (tmp_path / 'run.html').mkdir()
     done = gpu_tracker('report', run)
     assert (done.returncode, done.stdout) == (125, '')
-    assert done.stderr.endswith('run.html is there and is no report: name another file with --output\n')
+    assert done.stderr.endswith('run.html: Is a directory. Name another file with --output\n')
+    (tmp_path / 'gone.html').mkdir()
+    done = gpu_tracker('report', f'{tmp_path}/gone.db')
+    assert done.stderr == f'gpu-tracker: cannot read {tmp_path}/gone.db: No such file or directory\n'
 
 
 @pytest.mark.parametrize(
     ('words', 'message'),
     [
         (['report'], 'name the recording to show'),
-        (['report', '{run}', '-o', '{run}'], 'is the recording itself'),
         (['report', '{run}', '--from=x'], "--from must be a number of seconds from the first sample, not 'x'"),
         (['report', '{run}', '--from=5', '--to=2'], "--to must be more than --from, which is 5, not '2'"),
         (['report', '{run}', '--from=10'], "--from must be less than the 10 s that were recorded, not '10'"),
+        *(
+            (
+                ['report', '/nowhere/run.db', '-o', f'run{ending}'],
+                (
+                    f"--output must be a path that ends in .html, or - for standard output, not 'run{ending}'. "
+                    'gpu-tracker plot draws a recording as .png, .svg or .pdf'
+                ),
+            )
+            for ending in ('.pdf', '.PNG', '.json')
+        ),
         (['report', '/dev/null'], '/dev/null is no regular file'),
         (['report', '{run}', '-o', '/nowhere/page.html'], 'cannot write /nowhere/page.html: No such file or directory'),
     ],

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _BEGINNING = 4096
 """Characters of a page among which its generator is named."""
+_ENDINGS = ('.html', '.htm', '')
 
 
 def run(arguments: list[str]) -> int:
@@ -59,6 +60,9 @@ def run(arguments: list[str]) -> int:
     if start is not None and stop is not None and stop <= start:
         raise ParameterError('--to', values['--to'], f'more than --from, which is {start:g}')
     path = None if values['--output'] is None else os.path.expanduser(str(values['--output']))
+    if os.path.splitext(path or '')[1].lower() not in _ENDINGS:
+        advice = 'gpu-tracker plot draws a recording as .png, .svg or .pdf'
+        raise ParameterError('--output', path, 'a path that ends in .html, or - for standard output', advice)
     if len(files) == 1 and os.path.isdir(files[0]):
         return _write_job(files[0], path)
     return _write(files, path, start, stop, salvage=bool(values['--salvage']))
@@ -91,12 +95,11 @@ def _write(files: list[str], path: str | None, start: float | None, stop: float 
     from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
     from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - as above
 
-    to_terminal = path == '-'
-    path = _path_beside(os.path.splitext(files[0])[0]) if path is None else path
     try:
         with ExitStack() as stack:
             recordings = [stack.enter_context(load(file, salvage=salvage)) for file in files]
-            if not to_terminal:
+            path = _path_beside(os.path.splitext(files[0])[0]) if path is None else path
+            if path != '-':
                 for recording in recordings:
                     check_destination(recording, path)
             check_begin(recordings, start)
@@ -111,9 +114,10 @@ def _write_job(folder: str, path: str | None) -> int:
     from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
     from gpu_tracker.views.job_page import job_page  # noqa: PLC0415 - as above
 
-    path = _path_beside(folder.rstrip('/') or 'job') if path is None else path
     try:
-        page = job_page(load_job(folder))
+        report = load_job(folder)
+        path = _path_beside(folder.rstrip('/') or 'job') if path is None else path
+        page = job_page(report)
     except RecordingError as error:
         raise RecordingError(printable(str(error))) from error
     return _deliver(page, path)
@@ -122,13 +126,21 @@ def _write_job(folder: str, path: str | None) -> int:
 def _path_beside(path: str) -> str:
     """Return the path of the page where none was given.
 
-    :raises RecordingError: where something else than an earlier report is there.
+    :raises RecordingError: if something else than an earlier report is there.
     """
-    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
+    from gpu_tracker.views.report_page.page import GENERATOR  # noqa: PLC0415 - as above
 
     path = f'{path}.html'
-    if _is_no_report(path):
-        raise RecordingError(f'{printable(path)} is there and is no report: name another file with --output')
+    try:
+        with open(path, encoding='utf-8', errors='replace') as file:
+            is_report = GENERATOR in file.read(_BEGINNING)
+    except FileNotFoundError:
+        return path
+    except OSError as error:
+        problem = f'cannot write {path}: {output.reason(error)}'
+        raise RecordingError(f'{problem}. Name another file with --output') from error
+    if not is_report:
+        raise RecordingError(f'{path} is there and is no report: name another file with --output')
     return path
 
 
@@ -146,16 +158,3 @@ def _deliver(page: str, path: str) -> int:
         return output.FAILURE
     output.say(f'The report is in {printable(path)}')
     return 0
-
-
-def _is_no_report(path: str) -> bool:
-    """Return whether a file is there that is no earlier report."""
-    from gpu_tracker.views.report_page.page import GENERATOR  # noqa: PLC0415 - as above
-
-    try:
-        with open(path, encoding='utf-8', errors='replace') as file:
-            return GENERATOR not in file.read(_BEGINNING)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True  # a folder, or one that may not be read
