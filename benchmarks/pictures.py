@@ -89,7 +89,7 @@ def _write(path: Path, samples: int, regions: int) -> None:
         connection.executemany(
             'INSERT INTO columns VALUES (?, ?, ?, ?, ?, ?, ?)',
             [
-                (place, one.name, one.unit, one.kind, schema.SMALL_UNITS[one.unit],
+                (place, one.name, one.unit, one.kind, schema.small_unit(one),
                  ' '.join(schema.stored_sum(one.name, names)), one.meaning)
                 for place, one in enumerate(_COLUMNS)
             ],

@@ -137,7 +137,7 @@ def write_recording(
                     column.name,
                     column.unit,
                     column.kind,
-                    schema.SMALL_UNITS[column.unit],
+                    schema.small_unit(column),
                     ' '.join(schema.stored_sum(column.name, names)),
                     f'What {column.name} means.',
                 )
@@ -200,7 +200,7 @@ def _stored(columns: Sequence[Column], t: float, values: Mapping[str, float | No
     small: dict[str, int | None] = {}
     for column in columns:
         value = values.get(column.name)
-        small[column.name] = None if value is None else round(value / schema.SMALL_UNITS[column.unit])
+        small[column.name] = None if value is None else round(value / schema.small_unit(column))
     row: list[int | None] = [_micro(t)]
     for name in names:
         value = small[name]

@@ -9,6 +9,8 @@ All times are microseconds of the system's monotonic clock since the first sampl
 
 from __future__ import annotations
 
+from gpu_tracker.resources import COUNTER
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +28,7 @@ ABANDONED = 'abandoned'
 """``meta.ended``: the tracker was gone before the end. Without ``ended`` the sampler was gone as well."""
 
 SMALL_UNITS = {'bytes': 1024.0, 'seconds': 1e-6, 'percent': 1e-2, 'joules': 1e-3, 'count': 1.0}
-"""What 1 in a column means, in the base unit of the column."""
+"""What 1 in a column means, in the base unit of the column; see :func:`small_unit`."""
 
 _SUMS = {
     'combined_cpu': ('main_cpu', 'descendants_cpu'),
@@ -95,8 +97,13 @@ def samples_table(columns: Sequence[Column]) -> str:
 def readings_view(columns: Sequence[Column]) -> str:
     """Return the statement that creates the view ``readings``: ``samples`` in base units, ``t`` in seconds."""
     names = [column.name for column in columns]
-    shown = [f'{expression(column.name, names)} * {SMALL_UNITS[column.unit]!r} AS {column.name}' for column in columns]
+    shown = [f'{expression(column.name, names)} * {small_unit(column)!r} AS {column.name}' for column in columns]
     return f'CREATE VIEW readings AS SELECT t * 1e-6 AS t, {", ".join(shown)} FROM samples'  # noqa: S608 - our own names
+
+
+def small_unit(column: Column) -> float:
+    """Return what 1 in a column means; counters of bytes are whole, so that the last row has what is reported."""
+    return 1.0 if (column.unit, column.kind) == ('bytes', COUNTER) else SMALL_UNITS[column.unit]
 
 
 def expression(name: str, names: Sequence[str]) -> str:

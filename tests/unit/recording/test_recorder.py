@@ -10,7 +10,8 @@ import pytest
 from gpu_tracker.processes.process import Process
 from gpu_tracker.recording.writing.recorder import Recorder
 from gpu_tracker.recording.writing.region_log import RegionLog
-from gpu_tracker.resources import DeviceReading
+from gpu_tracker.recording.writing.sample_rows import SampleRows
+from gpu_tracker.resources import COUNTER, GAUGE, Column, DeviceReading
 from support.recorder_runs import COLUMNS, MEGABYTE, NAMES, TOTALS, UNITS, Clock, Used, meta_of, rows_of
 
 if TYPE_CHECKING:
@@ -83,6 +84,13 @@ def test_samples_are_stored_as_integers_in_small_units(run: Run) -> None:
         (0, 0, 0, 102400, 2048),
         (250_000, 500_000, 1234, 7168, 2048),
     ]
+
+
+def test_counters_of_bytes_are_exact() -> None:
+    rows = SampleRows([Column('combined_io_read', 'bytes', COUNTER, ''), Column('ram', 'bytes', GAUGE, '')])
+    rows.add(0, [3981, 3981])
+    assert list(rows.insertion()[1]) == [[0, 3981, 4]]
+    assert [row[4] for row in rows.descriptions()[1]] == [1.0, 1024.0]
 
 
 def test_sums_are_stored_as_what_is_beyond_them_and_read_whole(run: Run) -> None:

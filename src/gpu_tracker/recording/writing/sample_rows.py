@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_tracker.recording.schema import SMALL_UNITS, stored_sum
+from gpu_tracker.recording.schema import small_unit, stored_sum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class SampleRows:
     def __init__(self, columns: Sequence[Column]) -> None:
         self.columns = columns
         names = [column.name for column in columns]
-        self._factors = [1 / SMALL_UNITS[column.unit] for column in columns]
+        self._factors = [1 / small_unit(column) for column in columns]
         self._sums = [
             (place, *map(names.index, others))
             for place, others in enumerate(stored_sum(name, names) for name in names)
@@ -36,7 +36,7 @@ class SampleRows:
         """Return what fills the table ``columns``."""
         names = [column.name for column in self.columns]
         rows = [
-            (place, column.name, column.unit, column.kind, SMALL_UNITS[column.unit],
+            (place, column.name, column.unit, column.kind, small_unit(column),
              ' '.join(stored_sum(column.name, names)), column.meaning)
             for place, column in enumerate(self.columns)
         ]  # fmt: skip
