@@ -174,7 +174,9 @@ def _cells(
 def _curve_title(row: figures.Figure, column: str, curve: Curve) -> str:
     unit, factor = _CURVES[column]
     most = figures.figure(factor * max(value for _, value in curve.points), unit)
-    return f'{row.label.removesuffix(", mean")} over {figures.figure(curve.duration, "seconds")}: from 0 to {most}'
+    return (
+        f'{row.label.removesuffix(", mean")} over {figures.figure(curve.duration, "seconds")}: samples from 0 to {most}'
+    )
 
 
 def _heading(recording: Recording) -> str:

@@ -114,10 +114,10 @@ def test_a_recording_has_its_run_its_curves_its_regions_and_its_messages(tmp_pat
         ['  load', '1', '1.000', '10.0%', '~1.00', '>=11.5', '50.0', '>=104.9'],
     ]
     assert [title for title, _ in page.images] == [
-        'Peak RAM over 10 s: from 0 to 21 MB',
-        'Peak GPU memory over 10 s: from 0 to 105 MB',
-        'CPU over 10 s: from 0 to 100 %',
-        'GPU utilization over 10 s: from 0 to 50 %',
+        'Peak RAM over 10 s: samples from 0 to 21 MB',
+        'Peak GPU memory over 10 s: samples from 0 to 105 MB',
+        'CPU over 10 s: samples from 0 to 100 %',
+        'GPU utilization over 10 s: samples from 0 to 50 %',
     ]
 
 
@@ -136,10 +136,10 @@ def test_counters_are_shown_as_rates(tmp_path: Path) -> None:
         )
     )
     assert [title for title, _ in page.images] == [
-        'Read from storage over 4 s: from 0 to 1 MB/s',
-        'Written to storage over 4 s: from 0 to 0 B/s',
-        'Energy of GPUs over 4 s: from 0 to 50 W',
-        'Energy of CPUs over 4 s: from 0 to 1 W',
+        'Read from storage over 4 s: samples from 0 to 1 MB/s',
+        'Written to storage over 4 s: samples from 0 to 0 B/s',
+        'Energy of GPUs over 4 s: samples from 0 to 50 W',
+        'Energy of CPUs over 4 s: samples from 0 to 1 W',
     ]
 
 
@@ -184,7 +184,7 @@ def test_strange_times_and_counters_make_no_curve_and_no_error(tmp_path: Path) -
     far = 4e12
     rows = [(-5.0, {'combined_cpu': 1.0}), (far, {'combined_cpu': 9.0}), (far + 0.001, {'combined_cpu': 3.0})]
     page = page_of(write_recording(tmp_path / 'run.db', rows=rows))
-    assert [title for title, _ in page.images] == ['CPU over 1111111111 h: from 0 to 0 %']
+    assert [title for title, _ in page.images] == ['CPU over 1111111111 h: samples from 0 to 0 %']
     early = page_of(write_recording(tmp_path / 'early.db', rows=[(-5.0, {'combined_cpu': 1.0}), (-1.0, {})]))
     assert early.images == []
 

@@ -15,7 +15,7 @@ from gpu_tracker.result import formats
 from gpu_tracker.system.terminal_text import Column, layout, padded, printable, shortened, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from gpu_tracker.recording.reading.model import Bounded
     from gpu_tracker.recording.reading.recording import Recording
@@ -234,8 +234,8 @@ def _region_cells(figures: PathFigures) -> dict[str, str]:
         'time': f'>={time}' if figures.not_ended else time,
         'share': '' if figures.share is None else f'{figures.share:.1%}',
         'thread_cpu': '' if figures.thread_cpu is None else f'{figures.thread_cpu:.3f}',
-        'cpu': _bounded(figures.cpu, 1.0, 2),
-        'ram': _bounded(figures.ram, _MEGA, 1),
+        'cpu': bounded(figures.cpu, lambda seconds: f'{seconds:.2f}'),
+        'ram': bounded(figures.ram, lambda size: f'{size / _MEGA:.1f}'),
         'gpu': f'~{gpu}' if gpu and figures.gpu_coverage < 1 else gpu,
         'gpu_ram': '' if figures.gpu_ram is None else f'>={figures.gpu_ram / _MEGA:.1f}',
         'raised': f'{figures.errors:,}' if figures.errors else '',
@@ -243,19 +243,20 @@ def _region_cells(figures: PathFigures) -> dict[str, str]:
     }
 
 
-def _bounded(figure: Bounded | None, divisor: float, decimals: int) -> str:
-    """Return a figure as it is known: the value, ``~`` before an estimate, or a bound."""
-    if figure is None:
+def bounded(found: Bounded | None, worded: Callable[[float], str], marks: Sequence[str] = ('~', '>=', '<=')) -> str:
+    """Return a figure as it is known: the value, or else its lower bound, or else its upper bound if that says more.
+
+    :param worded: Makes a text of a number.
+    :param marks: Stand before an estimate, a lower bound and an upper bound.
+    """
+    if found is None:
         return ''
-    value, lower, upper = (
-        None if number is None else f'{number / divisor:.{decimals}f}'
-        for number in (figure.value, figure.lower, figure.upper)
-    )
+    value, lower, upper = (None if one is None else worded(one) for one in (found.value, found.lower, found.upper))
     if value is not None:
-        return value if lower == upper else f'~{value}'
-    if upper is not None:
-        return f'<={upper}'
-    return f'>={lower}' if lower is not None and figure.lower else ''  # at least nothing is no figure
+        return value if lower == upper else f'{marks[0]}{value}'
+    if found.lower:
+        return f'{marks[1]}{lower}'
+    return '' if upper is None else f'{marks[2]}{upper}'
 
 
 def _process_lines(processes: Sequence[ProcessFigures], width: int | None) -> Iterator[str]:

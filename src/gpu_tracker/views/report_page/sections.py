@@ -9,6 +9,7 @@ from gpu_tracker.control_groups.oom_kills import sentence
 from gpu_tracker.figures import figure
 from gpu_tracker.job import place_in_job
 from gpu_tracker.recording.reading import tree
+from gpu_tracker.recording.reading.shown import bounded
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.result.sampling import record_of
 from gpu_tracker.system.terminal_text import shortened
@@ -287,13 +288,7 @@ def _indented(path: Sequence[str]) -> Element:
 
 
 def _bounded(found: Bounded | None, unit: str) -> str:
-    if found is None:
-        return ''
-    if found.value is not None:
-        return figure(found.value, unit) if found.is_exact else f'~ {figure(found.value, unit)}'
-    if found.upper is not None:
-        return f'≤ {figure(found.upper, unit)}'
-    return f'≥ {figure(found.lower, unit)}' if found.lower else ''
+    return bounded(found, lambda value: figure(value, unit), ('~ ', '≥ ', '≤ '))
 
 
 def processes(recording: Recording, title: str) -> Element | None:
@@ -320,11 +315,11 @@ def processes(recording: Recording, title: str) -> Element | None:
             [
                 element('span', shortened(one.name, _LONGEST_NAME), element('small', f' {one.pid}')),
                 _bar(one.first_t / whole, end / whole, f'{one.name} from {one.first_t:.3g} s to {end:.3g} s'),
-                f'≥ {figure(most[one.id], "bytes")}' if most.get(one.id) else '',
-                f'≥ {figure(cpu[one.id], "seconds")}' if one.id in cpu else '',
+                figure(most[one.id], 'bytes') if most.get(one.id) else '',
+                figure(cpu[one.id], 'seconds') if one.id in cpu else '',
             ]
         )
-    heads = ['Process', 'Seen', 'RAM, most', 'CPU time']
+    heads = ['Process', 'Seen', 'Largest RAM sample', 'CPU time at its last sample']
     more = len(known) - len(shown)
     left_out = element('p', f'{more:,} smaller ones are left out.', class_='hint') if more > 0 else None
     body = table(heads, rows, numbers=[False, False, True, True], class_='processes')
