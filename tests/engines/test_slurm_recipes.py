@@ -99,7 +99,7 @@ def test_a_batch_job_is_tracked_and_says_so_in_its_comment(cluster: TrackingClus
     assert min(rank['max_ram']['value'] for rank in report['ranks'] if rank['step'] == '0') > 51_000_000
     comment = cluster.comment(job)
     assert comment.startswith('gpu-tracker: 5 of 5 on 2 nodes: 5 ended; CPU ')
-    assert ' MB on the largest node; asked for 300 MiB a node; the largest used ' in comment
+    assert ' MB on the largest node; asked for 315 MB a node; the largest used ' in comment
     assert cluster.summary(job).startswith(f'Job         {job} (slurm)\nRanks       5 of 5 on 2 nodes: 5 ended\n')
     assert not [path.name for path in (cluster.jobs / job).iterdir() if path.suffix in {'.err', '.pid'}]
     assert not (cluster.jobs / job / 'errors.txt').exists()

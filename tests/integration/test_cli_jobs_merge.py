@@ -42,15 +42,15 @@ Time        100 s from 2027-01-15 08:00:00 UTC
 CPU         120 core-seconds of 800 allotted, 15 %
 Peak RAM    1.07 GB seen, at most 2.15 GB on the largest node
             1.07 GB in the largest rank
-Request     asked for 8 GiB a node; the largest used 1.07 GB seen, at most 2.15 GB, at most 25 % of it
+Request     asked for 8.59 GB a node; the largest used 1.07 GB seen, at most 2.15 GB, at most 25 % of it
 Imbalance   time: rank 0 has 100 s, 1.00 times the mean of 100 s
             CPU time: rank 2 has 60 s, 1.50 times the mean of 40 s
             peak RAM: rank 0 has 1.07 GB, 1.00 times the mean of 1.07 GB
 
 Nodes
-  Node  Ranks                       Peak RAM  asked  CPU time  of allotted  RAM of all       of
-  n1        2  1.07 GB seen, at most 2.15 GB  8 GiB      60 s         15 %     7.52 GB  68.7 GB
-  n2        1                        1.07 GB  8 GiB      60 s         15 %     7.52 GB  68.7 GB
+  Node  Ranks                       Peak RAM    asked  CPU time  of allotted  RAM of all       of
+  n1        2  1.07 GB seen, at most 2.15 GB  8.59 GB      60 s         15 %     7.52 GB  68.7 GB
+  n2        1                        1.07 GB  8.59 GB      60 s         15 %     7.52 GB  68.7 GB
 
 Ranks
   Rank  Node   Time  CPU time  Cores  Peak RAM                End
@@ -154,7 +154,7 @@ def test_a_page_shows_the_ranks_and_brings_no_script(folder: Path, tmp_path: Pat
     assert called('report', str(copy), '-o', '-').stdout == page
     rows = [re.sub(r'<[^>]*>', ' ', row).split() for row in re.findall(r'<tr>(.*?)</tr>', page, re.DOTALL)]
     assert ['1', 'n1', '100', 's', '40', 's', '1.07', 'GB', 'killed', 'by', 'SIGKILL'] in rows
-    assert ['n2', '1', '1.07', 'GB', '8', 'GiB', '60', 's', '15', '%', '7.52', 'GB', 'of', '68.7', 'GB'] in rows
+    assert ['n2', '1', '1.07', 'GB', '8.59', 'GB', '60', 's', '15', '%', '7.52', 'GB', 'of', '68.7', 'GB'] in rows
     assert not re.search(r'<script|<link|<img|<iframe|javascript:|\son\w+=', page)
     assert not re.search(r'(src|href)=', page)
     assert 'default-src &#x27;none&#x27;; style-src &#x27;sha256-' in page

@@ -24,7 +24,6 @@ _LEAST_PERCENT = 0.5
 _LONGEST_NAME = 60
 _HOUR = 3600
 _TENTH_OF_HOUR = 360
-_GIBIBYTE = 2**30
 _CLOSE = 1.05
 """By what an upper bound may be above a value that is shown without it."""
 _IN_WORDS = {
@@ -176,14 +175,8 @@ def _ram(report: JobReport) -> Iterator[tuple[str, str]]:
         most = used.value if used.upper is None else used.upper
         at_most = '' if used.upper is None or used.upper == used.value else 'at most '
         share = f', {at_most}{100 * most / report.asked_ram_of_node:.0f} % of it' if most is not None else ''
-        yield 'Request', f'asked for {asked(report.asked_ram_of_node)} a node; the largest used {bounded(used)}{share}'
-
-
-def asked(size: float) -> str:
-    """Return a size in the units in which schedulers are asked, which are binary."""
-    if size >= _GIBIBYTE:
-        return f'{size / _GIBIBYTE:.4g} GiB'
-    return f'{size / 2**20:.4g} MiB'
+        wanted = figure(report.asked_ram_of_node, 'bytes')
+        yield 'Request', f'asked for {wanted} a node; the largest used {bounded(used)}{share}'
 
 
 def bounded(ram: Bounded) -> str:
@@ -241,7 +234,7 @@ def _nodes(report: JobReport) -> list[str]:
             node.node,
             f'{node.ranks:,}',
             bounded(node.max_ram),
-            '' if node.asked_ram is None else asked(node.asked_ram),
+            '' if node.asked_ram is None else figure(node.asked_ram, 'bytes'),
             figure(node.cpu_seconds, 'seconds'),
             share(node.cpu_seconds, node.cpu_seconds_allotted),
             figure(node.gpu_seconds, 'seconds') if node.gpu_seconds else '',

@@ -101,7 +101,7 @@ def _tiles(report: JobReport) -> Iterator[tuple[str, str, str]]:
         yield 'GPUs busy', value, f'of {allotted}' if allotted else 'those that the ranks used'
     if report.max_ram_of_node is not None and report.max_ram_of_rank is not None:
         asked = report.asked_ram_of_node
-        note = '' if asked is None else f'asked for {job_text.asked(asked)} a node'
+        note = '' if asked is None else f'asked for {figure(asked, "bytes")} a node'
         yield 'Peak RAM of a node', job_text.bounded(report.max_ram_of_node), note or 'of its ranks at one moment'
         yield 'Peak RAM of a rank', figure(report.max_ram_of_rank.value, 'bytes'), 'the largest one'
     if report.read is not None:
@@ -138,7 +138,7 @@ def _nodes(report: JobReport) -> Element | None:
             node.node,
             f'{node.ranks:,}',
             job_text.bounded(node.max_ram),
-            '' if node.asked_ram is None else job_text.asked(node.asked_ram),
+            '' if node.asked_ram is None else figure(node.asked_ram, 'bytes'),
             figure(node.cpu_seconds, 'seconds'),
             job_text.share(node.cpu_seconds, node.cpu_seconds_allotted),
             figure(node.gpu_seconds, 'seconds') if node.gpu_seconds else '',

@@ -31,7 +31,7 @@ def test_ram_of_processes_is_named_as_the_largest_sample_which_may_be_below_the_
 
 
 def test_ram_of_a_region_is_what_was_seen_rather_than_an_old_peak_of_its_process(tmp_path: Path) -> None:
-    """A high-water mark that did not rise in a region says only that the region had no more."""
+    """A high-water mark that did not rise in a region is only an upper bound."""
     regions = [region(1, 'load', 2.0, 3.0, peaks=(532_000_000, 532_000_000))]
     rows = [(t, {**values, 'main_total_rss': 400_000_000}) for t, values in busy_rows()]
     with load(write_recording(tmp_path / 'run.db', rows=rows, regions=regions)) as recording:
