@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import gpu_tracker as gput
 from support.claims.claim_actors import tool
 from support.cli_program import PROGRAM, Terminal, called, state_of
 from support.gpus.gpu_machine import words_as
@@ -64,7 +65,12 @@ def the_only() -> dict[str, object]:
 
 def assert_shown(entry: dict[str, object]) -> None:
     """Check that ``show`` has the result, whose figures are marked."""
-    summary = json.loads(called('show', str(entry['id']), '--json', '--ru=B').stdout)['summary']
+    shown = json.loads(called('show', str(entry['id']), '--json', '--ru=B').stdout)
+    summary = shown['summary']
+    assert {name: shown[name] for name in summary} == summary
+    assert shown['run'] == {
+        'command': entry['command'], 'exit_code': None, 'host': entry['host'], 'version': gput.__version__,
+    }  # fmt: skip
     assert summary['termination_reason'] == 'killed'
     assert summary['max_ram']['combined']['total_rss'] > MEGABYTES_50
     assert {'max_ram.combined.total_rss', 'compute_time.time'} <= set(summary['lower_bounds'])

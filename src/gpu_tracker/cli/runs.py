@@ -77,7 +77,11 @@ def show(path: str, name: str, output_path: str | None, units: Sequence[str | No
         raise RecordingError(f'{path} has no result: its run has ended well, or was never begun')
     usage = run.usage(*units)
     if name == 'json':
-        text = json.dumps({**_entry(run), 'summary': usage.to_dict(), 'messages': run.messages}, indent=1)
+        from gpu_tracker.recording.reading.shown import with_run  # noqa: PLC0415 - the list does without
+
+        summary = usage.to_dict()
+        sections = with_run(summary, run.command, None, run.host, run.program)
+        text = json.dumps({**_entry(run), **sections, 'summary': summary, 'messages': run.messages}, indent=1)
     elif name == 'summary':
         text = as_summary(usage)
     else:

@@ -217,6 +217,8 @@ def test_json_has_base_units_and_bounds(tmp_path: Path) -> None:
         found = json.loads(shown.as_json(recording))
     assert (found['is_complete'], found['duration'], found['samples']) == (True, 10.0, 11)
     assert found['meta']['command'] == ['python', 'train.py']
+    assert found['run'] == {'command': ['python', 'train.py'], 'exit_code': 0, 'host': 'node1', 'version': '6.0.0'}
+    assert {name: found[name] for name in found['summary']} == found['summary']
     assert found['summary']['compute_time']['unit'] == 'seconds'
     assert found['regions'][1] == {
         'path': ['train', 'load'], 'calls': 1, 'errors': 0, 'not_ended': 0, 'wall_time': 1.0, 'share': 0.1,

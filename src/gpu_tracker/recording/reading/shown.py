@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.job import place_in_job
@@ -90,18 +90,35 @@ def as_json(recording: Recording, *units: str | None) -> str:
     :param units: Those of the result, as :meth:`Recording.summary` takes them.
     """
     regions, left_out = region_figures(recording)
+    meta, summary = recording.meta, _summary(recording, units)
     found = {
-        'meta': plain(recording.meta),
-        'is_complete': recording.meta.is_complete,
+        **with_run(summary, meta.command, meta.exit_code, meta.host, meta.program),
+        'meta': plain(meta),
+        'is_complete': meta.is_complete,
         'duration': recording.duration,
         'samples': len(recording.samples),
-        'summary': _summary(recording, units),
+        'summary': summary,
         'regions': plain(regions),
         'regions_left_out': left_out,
         'processes': [process._asdict() for process in process_figures(recording)],
         'messages': plain(recording.messages),
     }
     return json.dumps(found, indent=1, allow_nan=False)
+
+
+def with_run(
+    summary: Mapping[str, Any] | None,
+    command: Sequence[str] | None,
+    exit_code: int | None,
+    host: str | None,
+    program: str | None,
+) -> dict[str, Any]:
+    """Return the sections of a result, and which run it is of: those and the keys of ``show --json`` stay apart."""
+    version = program and program.removeprefix('gpu-tracker ')
+    return {
+        'run': {'command': command, 'exit_code': exit_code, 'host': host, 'version': version},
+        **(summary or {}),
+    }
 
 
 def region_figures(recording: Recording) -> tuple[list[PathFigures], int]:
@@ -142,7 +159,7 @@ def process_figures(recording: Recording) -> list[ProcessFigures]:
     ]
 
 
-def _summary(recording: Recording, units: Sequence[str | None]) -> dict[str, object] | None:
+def _summary(recording: Recording, units: Sequence[str | None]) -> dict[str, Any] | None:
     try:
         return recording.summary(*units).to_dict()
     except RecordingError:
