@@ -10,11 +10,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from gpu_tracker.recording.reading.recording import Recording
-
-    Page = Callable[[Sequence[Recording]], str]
 
 HEIGHT = 640
 """Pixels: most of a notebook's window."""
@@ -24,13 +22,14 @@ class ReportFrame:
     """The report of recordings, made at once, so that the recordings may be closed and removed afterwards.
 
     :param recordings: What is reported.
-    :param page: What makes the page; the report's own where not given.
     :param height: Of the frame, in pixels; None: :data:`HEIGHT`.
     :raises RecordingError: where a recording cannot be read.
     """
 
-    def __init__(self, recordings: Sequence[Recording], page: Page | None = None, height: int | None = None) -> None:
-        self.page = (page or _report_page)(recordings)
+    def __init__(self, recordings: Sequence[Recording], height: int | None = None) -> None:
+        from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - most notebooks show no report
+
+        self.page = html_page(recordings)
         self._height = HEIGHT if height is None else height
 
     def __repr__(self) -> str:
@@ -43,9 +42,3 @@ class ReportFrame:
             f'<iframe srcdoc="{escape(self.page)}" sandbox="allow-scripts" title="gpu-tracker report"'
             f' style="width:100%;height:{self._height}px;border:1px solid rgba(128,128,128,0.35)"></iframe>'
         )
-
-
-def _report_page(recordings: Sequence[Recording]) -> str:
-    from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - most notebooks show no report
-
-    return html_page(recordings)

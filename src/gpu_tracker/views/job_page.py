@@ -11,7 +11,7 @@ from gpu_tracker.jobs import job_text
 from gpu_tracker.jobs.records import ENDED, RUNNING
 from gpu_tracker.views import html
 from gpu_tracker.views.report_page import page
-from gpu_tracker.views.report_page.elements import element, table
+from gpu_tracker.views.report_page.elements import bar, definitions, element, level, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from gpu_tracker.jobs.job_report import JobReport, RankReport
 
 _MOST_ROWS = 400
-_LINES = 1000
-"""The width of a bar, in its own units."""
-_DEEPEST_LEVEL = 8
 
 
 def job_page(report: JobReport) -> str:
@@ -64,9 +61,6 @@ def _heading(report: JobReport) -> Element:
         ('Ranks', known['Ranks']),
         ('Started', date),
     ]
-    facts = element(
-        'dl', *(element('div', element('dt', name), element('dd', text)) for name, text in pairs), class_='facts'
-    )
     notes = []
     if report.is_running:
         notes.append('The job is still running: figures are those so far.')
@@ -76,16 +70,15 @@ def _heading(report: JobReport) -> Element:
     notes += [f'{text[0].upper()}{text[1:]}.' for _, text in job_text.at_limits(report)]
     texts = [*notes, *job_text.killed_in_groups(report), *report.problems]
     return element(
-        'header', element('h1', _title(report)), facts, *(element('p', text, class_='problem') for text in texts)
+        'header',
+        element('h1', _title(report)),
+        definitions('facts', pairs),
+        *(element('p', text, class_='problem') for text in texts),
     )
 
 
 def _figures(report: JobReport) -> Element:
-    tiles = [
-        element('div', element('dt', title), element('dd', value), element('p', note))
-        for title, value, note in _tiles(report)
-    ]
-    return element('section', element('h2', 'Figures'), element('dl', *tiles, class_='figures'))
+    return element('section', element('h2', 'Figures'), definitions('figures', _tiles(report)))
 
 
 def _tiles(report: JobReport) -> Iterator[tuple[str, str, str]]:
@@ -128,7 +121,7 @@ def _imbalance(report: JobReport) -> Element | None:
         for one in report.imbalance
     ]
     heads = ['Figure', 'Most has', 'Most', 'Mean', 'Most / mean']
-    return element('section', element('h2', 'Imbalance'), table(heads, rows, numbers=[False, False, True, True, True]))
+    return element('section', element('h2', 'Imbalance'), table(heads, rows, texts=(0, 1)))
 
 
 def _nodes(report: JobReport) -> Element | None:
@@ -182,27 +175,18 @@ def _ranks(report: JobReport) -> Element:
     titles, cells = _rank_table(ranks)
     for rank, (label, *others) in zip(ranks, cells, strict=True):
         begin, end = (rank.started - start) / length, (rank.started + rank.seconds - start) / length
-        rows.append([label, _bar(begin, end, rank), *others])
+        is_good = rank.state in {ENDED, RUNNING} and rank.termination_reason is None
+        said = f'{figure(rank.seconds, "seconds")}, {job_text.end_of(rank)}'
+        rows.append([label, bar(begin, end, said, None if is_good else 'bad'), *others])
     heads = [titles[0], 'Ran', *titles[1:]]
-    numbers = [False, False, False, *[True] * (len(titles) - 3), False]
-    return element('section', element('h2', title), table(heads, rows, numbers=numbers, class_='ranks'))
-
-
-def _bar(begin: float, end: float, rank: RankReport) -> Element:
-    left = min(max(_LINES * begin, 0.0), _LINES - 2.0)
-    width = min(max(_LINES * (end - begin), 2.0), _LINES - left)
-    is_good = rank.state in {ENDED, RUNNING} and rank.termination_reason is None
-    state = None if is_good else 'bad'
-    bar = element('rect', x=f'{left:.1f}', y='0', width=f'{width:.1f}', height='10', class_=state)
-    said = f'{figure(rank.seconds, "seconds")}, {job_text.end_of(rank)}'
-    return element('svg', bar, viewBox=f'0 0 {_LINES} 10', preserveAspectRatio='none', role='img', aria_label=said)
+    return element('section', element('h2', title), table(heads, rows, (0, 1, 2, len(heads) - 1), class_='ranks'))
 
 
 def _regions(report: JobReport) -> Element | None:
     shown = report.regions[:_MOST_ROWS]
     rows: list[list[Element | str]] = [
         [
-            element('span', region.path[-1], class_=f'level level-{min(len(region.path) - 1, _DEEPEST_LEVEL)}'),
+            level(region.path[-1], len(region.path) - 1),
             f'{region.ranks:,}',
             f'{region.calls:,}',
             region.slowest_rank,
@@ -231,5 +215,4 @@ def _section(title: str, heads: Sequence[str], rows: Sequence[Sequence[Element |
         if more
         else None
     )
-    numbers = [False] + [True] * (len(heads) - 1)
-    return element('section', element('h2', title), table(heads, rows, numbers=numbers), left_out)
+    return element('section', element('h2', title), table(heads, rows), left_out)

@@ -69,7 +69,7 @@ def test_elements_escape_what_is_in_them() -> None:
 
 
 def test_a_table_names_its_rows_and_columns() -> None:
-    found = text_of(table(['A', 'B'], [['x', '1']], numbers=[False, True]))
+    found = text_of(table(['A', 'B'], [['x', '1']]))
     assert found == (
         '<div class="wide"><table><thead><tr><th scope="col">A</th><th scope="col" class="number">B</th></tr></thead>'
         '<tbody><tr><th scope="row">x</th><td class="number">1</td></tr></tbody></table></div>'

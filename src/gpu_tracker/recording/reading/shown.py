@@ -113,7 +113,7 @@ def with_run(
     host: str | None,
     program: str | None,
 ) -> dict[str, Any]:
-    """Return the sections of a result, and which run it is of: those and the keys of ``show --json`` stay apart."""
+    """Return the sections of a result, with ``run``: which run it is of."""
     version = program and program.removeprefix('gpu-tracker ')
     return {
         'run': {'command': command, 'exit_code': exit_code, 'host': host, 'version': version},
@@ -132,6 +132,7 @@ def region_figures(recording: Recording) -> tuple[list[PathFigures], int]:
 class ProcessFigures(NamedTuple):
     """What one process used.
 
+    :ivar last_t: When it was last seen.
     :ivar max_rss: The most RSS at any sample in bytes.
     :ivar cpu: Its CPU time at its last sample in seconds.
     """
@@ -140,21 +141,32 @@ class ProcessFigures(NamedTuple):
     parent: int
     name: str
     first_t: float
+    last_t: float
     max_rss: int | None
     cpu: float | None
 
 
 def process_figures(recording: Recording) -> list[ProcessFigures]:
     """Return what each process used, where processes were recorded."""
+    last: dict[int, float] = {}
     largest: dict[int, int] = {}
     cpu: dict[int, float] = {}
     for sample in recording.process_samples() if recording.processes else ():
+        last[sample.process] = sample.t
         if sample.rss is not None:
             largest[sample.process] = max(sample.rss, largest.get(sample.process, 0))
         if sample.cpu is not None:
             cpu[sample.process] = sample.cpu
     return [
-        ProcessFigures(one.pid, one.parent, one.name, one.first_t, largest.get(one.id), cpu.get(one.id))
+        ProcessFigures(
+            pid=one.pid,
+            parent=one.parent,
+            name=one.name,
+            first_t=one.first_t,
+            last_t=max(last.get(one.id, one.first_t), one.first_t),
+            max_rss=largest.get(one.id),
+            cpu=cpu.get(one.id),
+        )
         for one in recording.processes
     ]
 

@@ -10,6 +10,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_LINES = 1000
+"""The width of a bar, in its own units."""
+_DEEPEST_LEVEL = 8
+
 
 def element(name: str, *children: Element | str | None, **attributes: str | None) -> Element:
     """Return an element with texts and other elements in it.
@@ -35,13 +39,13 @@ def element(name: str, *children: Element | str | None, **attributes: str | None
 
 
 def table(
-    titles: Sequence[str], rows: Iterable[Sequence[Element | str]], *, numbers: Sequence[bool], **attributes: str
+    titles: Sequence[str], rows: Iterable[Sequence[Element | str]], texts: Sequence[int] = (0,), **attributes: str
 ) -> Element:
     """Return a table in a box that can be scrolled where the table is wider than the screen.
 
-    :param numbers: Which columns hold numbers, and are aligned to the right.
+    :param texts: The columns without numbers; numbers are aligned to the right.
     """
-    classes = ['number' if is_number else None for is_number in numbers]
+    classes = [None if place in texts else 'number' for place in range(len(titles))]
     head = element(
         'tr', *(element('th', title, scope='col', class_=of) for title, of in zip(titles, classes, strict=True))
     )
@@ -51,6 +55,28 @@ def table(
         for place, (cell, of) in enumerate(zip(row, classes, strict=True)):
             line.append(element('td' if place else 'th', cell, class_=of, **({} if place else {'scope': 'row'})))
     return element('div', element('table', element('thead', head), body, **attributes), class_='wide')
+
+
+def definitions(class_: str, entries: Iterable[tuple[str, ...]]) -> Element:
+    """Return a list of titles, each with its text and maybe a note."""
+    parts = [
+        element('div', element('dt', title), element('dd', text), *(element('p', note) for note in notes if note))
+        for title, text, *notes in entries
+    ]
+    return element('dl', *parts, class_=class_)
+
+
+def level(name: str, depth: int) -> Element:
+    """Return the name of a region that is so deep within others."""
+    return element('span', name, class_=f'level level-{min(depth, _DEEPEST_LEVEL)}')
+
+
+def bar(begin: float, end: float, said: str, class_: str | None = None) -> Element:
+    """Return a bar from ``begin`` to ``end``, which are shares of the whole time."""
+    left = min(max(_LINES * begin, 0.0), _LINES - 2.0)
+    width = min(max(_LINES * (end - begin), 2.0), _LINES - left)
+    drawn = element('rect', x=f'{left:.1f}', y='0', width=f'{width:.1f}', height='10', class_=class_)
+    return element('svg', drawn, viewBox=f'0 0 {_LINES} 10', preserveAspectRatio='none', role='img', aria_label=said)
 
 
 def text_of(root: Element) -> str:

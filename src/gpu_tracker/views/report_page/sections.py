@@ -9,14 +9,13 @@ from gpu_tracker.control_groups.oom_kills import sentence
 from gpu_tracker.figures import figure
 from gpu_tracker.job import place_in_job
 from gpu_tracker.recording.reading import tree
-from gpu_tracker.recording.reading.shown import bounded
+from gpu_tracker.recording.reading.shown import bounded, process_figures
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.result.sampling import record_of
 from gpu_tracker.system.terminal_text import shortened
-from gpu_tracker.units import DECIMAL_UNITS
 from gpu_tracker.views.bands import name_of
 from gpu_tracker.views.figures import difference, figures_of
-from gpu_tracker.views.report_page.elements import element, table
+from gpu_tracker.views.report_page.elements import bar, definitions, element, level, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,9 +30,6 @@ _MOST_ROWS = 200
 _LONGEST_COMMAND = 400
 _LONGEST_NAME = 80
 _MOST_MESSAGES = 50
-_UNITS = sorted(DECIMAL_UNITS.items(), key=lambda unit: -unit[1])
-_LINES = 1000
-"""The width of a bar of the processes, in its own units."""
 
 
 class RegionLine(NamedTuple):
@@ -76,9 +72,7 @@ def _facts(recording: Recording) -> Element:
         ('Recorded', figure(recording.duration, 'seconds')),
         ('Ended', _ending(meta)),
     ]
-    return element(
-        'dl', *(element('div', element('dt', name), element('dd', text)) for name, text in pairs), class_='facts'
-    )
+    return definitions('facts', pairs)
 
 
 def _started(date: str | None) -> str:
@@ -120,13 +114,8 @@ def figures(recordings: Sequence[Recording], names: Sequence[str]) -> Element | 
         return None
     heading = element('h2', 'Figures')
     if len(recordings) == 1:
-        tiles = [
-            element(
-                'div', element('dt', one.title), element('dd', one.text), element('p', one.note) if one.note else None
-            )
-            for one in found[0].values()
-        ]
-        return element('section', heading, element('dl', *tiles, class_='figures'))
+        tiles = [(one.title, one.text, one.note) for one in found[0].values()]
+        return element('section', heading, definitions('figures', tiles))
     rows = []
     for title in titles:
         values = [of_run.get(title) for of_run in found]
@@ -135,7 +124,7 @@ def figures(recordings: Sequence[Recording], names: Sequence[str]) -> Element | 
         changes = [difference(None if one is None else one.value, first) for one in values[1:]]
         rows.append([title, cells[0], *_alternating(cells[1:], changes)])
     heads = ['Figure', names[0], *_alternating(names[1:], ['difference'] * (len(names) - 1))]
-    return element('section', heading, table(heads, rows, numbers=[False] + [True] * (len(heads) - 1)))
+    return element('section', heading, table(heads, rows))
 
 
 def charts(runs: Sequence[Sequence[Panel]], names: Sequence[str], part: str) -> Element | None:
@@ -241,9 +230,7 @@ def regions(
         texts = ['' if time is None else figure(time, 'seconds') for time in times]
         rows.append([_indented(path), texts[0], *_alternating(texts[1:], changes)])
     heads = ['Region: time of all calls', names[0], *_alternating(names[1:], ['difference'] * (len(names) - 1))]
-    return element(
-        'section', heading, table(heads, rows, numbers=[False] + [True] * (len(heads) - 1), class_='regions')
-    )
+    return element('section', heading, table(heads, rows, class_='regions'))
 
 
 def _regions_of_one(lines: Sequence[RegionLine], *, has_gpus: bool) -> Element:
@@ -280,11 +267,11 @@ def _regions_of_one(lines: Sequence[RegionLine], *, has_gpus: bool) -> Element:
         'CPU of all',
     ]
     heads += ['RAM, most', *(['GPU'] if has_gpus else []), 'Raised']
-    return table(heads, rows, numbers=[False] + [True] * (len(heads) - 1), class_='regions')
+    return table(heads, rows, class_='regions')
 
 
 def _indented(path: Sequence[str]) -> Element:
-    return element('span', name_of(path[-1]), class_=f'level level-{min(len(path) - 1, 8)}')
+    return level(name_of(path[-1]), len(path) - 1)
 
 
 def _bounded(found: Bounded | None, unit: str) -> str:
@@ -293,44 +280,25 @@ def _bounded(found: Bounded | None, unit: str) -> str:
 
 def processes(recording: Recording, title: str) -> Element | None:
     """Return the processes as bars over the time in which each was seen, where they were recorded."""
-    known = recording.processes
+    known = process_figures(recording)
     if not known:
         return None
-    last: dict[int, float] = {}
-    most: dict[int, int] = {}
-    cpu: dict[int, float] = {}
-    for sample in recording.process_samples():
-        last[sample.process] = sample.t
-        most[sample.process] = max(most.get(sample.process, 0), sample.rss or 0)
-        if sample.cpu is not None:
-            cpu[sample.process] = sample.cpu
-    whole = max(recording.duration or 0.0, max(last.values(), default=0.0)) or 1.0
-    shown = sorted(
-        sorted(known, key=lambda one: -most.get(one.id, 0))[:_MOST_ROWS], key=lambda one: (one.first_t, one.id)
-    )
-    rows: list[list[Element | str]] = []
-    for one in shown:
-        end = max(last.get(one.id, one.first_t), one.first_t)
-        rows.append(
-            [
-                element('span', shortened(one.name, _LONGEST_NAME), element('small', f' {one.pid}')),
-                _bar(one.first_t / whole, end / whole, f'{one.name} from {one.first_t:.3g} s to {end:.3g} s'),
-                figure(most[one.id], 'bytes') if most.get(one.id) else '',
-                figure(cpu[one.id], 'seconds') if one.id in cpu else '',
-            ]
-        )
+    whole = max(recording.duration or 0.0, *(one.last_t for one in known)) or 1.0
+    largest = sorted(known, key=lambda one: -(one.max_rss or 0))[:_MOST_ROWS]
+    rows: list[list[Element | str]] = [
+        [
+            element('span', shortened(one.name, _LONGEST_NAME), element('small', f' {one.pid}')),
+            bar(one.first_t / whole, one.last_t / whole, f'{one.name} from {one.first_t:.3g} s to {one.last_t:.3g} s'),
+            figure(one.max_rss, 'bytes') if one.max_rss else '',
+            '' if one.cpu is None else figure(one.cpu, 'seconds'),
+        ]
+        for one in sorted(largest, key=lambda one: (one.first_t, one.pid))
+    ]
     heads = ['Process', 'Seen', 'Largest RAM sample', 'CPU time at its last sample']
-    more = len(known) - len(shown)
+    more = len(known) - len(rows)
     left_out = element('p', f'{more:,} smaller ones are left out.', class_='hint') if more > 0 else None
-    body = table(heads, rows, numbers=[False, False, True, True], class_='processes')
+    body = table(heads, rows, (0, 1), class_='processes')
     return element('section', element('h2', title), body, left_out)
-
-
-def _bar(begin: float, end: float, said: str) -> Element:
-    width = max(_LINES * (end - begin), 2.0)
-    left = min(_LINES * begin, _LINES - width)
-    bar = element('rect', x=f'{left:.1f}', y='0', width=f'{width:.1f}', height='10')
-    return element('svg', bar, viewBox=f'0 0 {_LINES} 10', preserveAspectRatio='none', role='img', aria_label=said)
 
 
 def sampling(recording: Recording) -> Element | None:
