@@ -89,6 +89,19 @@ print(json.dumps([sorted(heavy & (modules - imported[0])) for modules in importe
     assert answer(program) == [[], []]
 
 
+def test_the_end_of_the_tracking_imports_nothing() -> None:
+    program = """
+import json, sys
+import gpu_tracker as gput
+tracker = gput.Tracker()
+tracker.start()
+before = set(sys.modules)
+tracker.stop()
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+    assert answer(program) == []
+
+
 def test_an_exception_is_passed_on_after_the_report(used: Used) -> None:
     @gput.track(report=used.append)
     def fail() -> None:

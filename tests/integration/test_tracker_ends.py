@@ -198,14 +198,14 @@ def test_a_tracked_process_that_ends_early_keeps_its_result_and_makes_no_busy_lo
     assert samplers.none_left()
 
 
-@pytest.mark.parametrize(('of', 'name'), [(Session, 'evidence'), (Session, 'end'), (Run, 'settle')])
+@pytest.mark.parametrize(('of', 'name'), [(Session, 'evidence'), (Session, 'end'), (Run, '_settle')])
 def test_an_interrupt_after_the_last_sample_leaves_a_result(monkeypatch: pytest.MonkeyPatch, of: type, name: str):
     call, given = getattr(of, name), [KeyboardInterrupt]
 
-    def interrupted(*arguments: object) -> object:
+    def interrupted(*arguments: object, **named: object) -> object:
         if given:
             raise given.pop()
-        return call(*arguments)
+        return call(*arguments, **named)
 
     tracker = gput.Tracker(ram_unit='bytes')
     tracker.start()

@@ -6,8 +6,6 @@ that may be too low is named in ``lower_bounds``, with the reason.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from gpu_tracker.processes import stat
 from gpu_tracker.resources import GROUPS, larger
 from gpu_tracker.resources.rates import SHORTEST_WINDOW
@@ -48,53 +46,83 @@ REASONS = {
 """Why a figure may be too low."""
 
 
-class CommandUse(NamedTuple):
-    """What the kernel has reported of a command when it was reaped, see wait4(2)."""
+class CommandUse:
+    """What the kernel has reported of a command when it was reaped, see wait4(2).
 
-    cpu_seconds: float
-    """CPU time of the command and of the children that it has reaped, since its process exists."""
-    peak: int
-    """The bytes of the largest of these processes and of the orphans. The command was a copy of its launcher, so this
-    is at least the launcher's peak."""
-    launcher_peak: int | None
-    switches: tuple[int, int]
-    """Voluntary and involuntary context switches of the command and of the children that it has reaped."""
-    orphans: OrphansUse | None
-    """What the orphans have used that the launcher has reaped; None if unknown."""
-    main_seconds: float | None = None
-    """CPU time of the command alone, if the sampler could not read that at the end."""
-    has_reaped: bool = False
-    """The command is known to have reaped children."""
+    :ivar cpu_seconds: CPU time of the command and of the children that it has reaped, since its process exists.
+    :ivar peak: The bytes of the largest of these processes and of the orphans. The command was a copy of its launcher,
+        so this is at least the launcher's peak.
+    :ivar launcher_peak: The bytes of the launcher; None: there was none.
+    :ivar switches: Voluntary and involuntary context switches of the command and of the children that it has reaped.
+    :ivar orphans: What the orphans have used that the launcher has reaped; None if unknown.
+    :ivar main_seconds: CPU time of the command alone, if the sampler could not read that at the end.
+    :ivar has_reaped: The command is known to have reaped children.
+    """
 
-
-class ChildrenUse(NamedTuple):
-    """What the kernel has reported of the children of a program that has tracked itself, see getrusage(2)."""
-
-    peak_before: int
-    """The bytes of the largest child that was reaped before the tracking."""
-    peak: int
-    """The same at the end. vfork lends a child the peak of the program itself."""
-    own_faults: int
-    """Page faults of children that belong to trackers and were reaped meanwhile."""
-
-
-class KernelFacts(NamedTuple):
-    """What is known at the end of a run beside the evidence."""
-
-    tracked_seconds: float | None = None
-    counts_over: float | None = None
-    """The seconds over which CPU time counts; None: from the first sample to the last."""
-    counts_before: bool = False
-    """CPU time from before the first sample counts as well."""
-    command: CommandUse | None = None
-    children: ChildrenUse | None = None
-    own_switches: tuple[int, int] | None = None
-    """Context switches of a program that has tracked itself."""
-    is_cut_off: bool = False
-    """The sampler ended before the run."""
+    def __init__(
+        self,
+        *,
+        cpu_seconds: float,
+        peak: int,
+        launcher_peak: int | None,
+        switches: tuple[int, int],
+        orphans: OrphansUse | None,
+        main_seconds: float | None = None,
+        has_reaped: bool = False,
+    ) -> None:
+        self.cpu_seconds = cpu_seconds
+        self.peak = peak
+        self.launcher_peak = launcher_peak
+        self.switches = switches
+        self.orphans = orphans
+        self.main_seconds = main_seconds
+        self.has_reaped = has_reaped
 
 
-def settle(evidence: Evidence, facts: KernelFacts = KernelFacts()) -> Totals:  # noqa: B008 - it is immutable
+class ChildrenUse:
+    """What the kernel has reported of the children of a program that has tracked itself, see getrusage(2).
+
+    :ivar peak_before: The bytes of the largest child that was reaped before the tracking.
+    :ivar peak: The same at the end. vfork lends a child the peak of the program itself.
+    :ivar own_faults: Page faults of children that belong to trackers and were reaped meanwhile.
+    """
+
+    def __init__(self, peak_before: int, peak: int, own_faults: int) -> None:
+        self.peak_before = peak_before
+        self.peak = peak
+        self.own_faults = own_faults
+
+
+class KernelFacts:
+    """What is known at the end of a run beside the evidence.
+
+    :ivar counts_over: The seconds over which CPU time counts; None: from the first sample to the last.
+    :ivar counts_before: CPU time from before the first sample counts as well.
+    :ivar own_switches: Context switches of a program that has tracked itself.
+    :ivar is_cut_off: The sampler ended before the run.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracked_seconds: float | None = None,
+        counts_over: float | None = None,
+        counts_before: bool = False,
+        command: CommandUse | None = None,
+        children: ChildrenUse | None = None,
+        own_switches: tuple[int, int] | None = None,
+        is_cut_off: bool = False,
+    ) -> None:
+        self.tracked_seconds = tracked_seconds
+        self.counts_over = counts_over
+        self.counts_before = counts_before
+        self.command = command
+        self.children = children
+        self.own_switches = own_switches
+        self.is_cut_off = is_cut_off
+
+
+def settle(evidence: Evidence, facts: KernelFacts = KernelFacts()) -> Totals:  # noqa: B008 - nothing changes it
     """Return the totals of a run.
 
     :param facts: What the kernel has reported at its end; nothing if it still goes on.

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.processes.reaped import OrphansUse
-    from gpu_tracker.resources.settle import KernelFacts
     from gpu_tracker.result.sampling import Sampling
     from gpu_tracker.result.usage import ResourceUsage
     from gpu_tracker.running.options import Options
@@ -114,7 +113,8 @@ class Run:
         self._evidence: Evidence | None = None
         self._conclude: Callable[[], None] | None = None
         """Makes the totals when the sampler was asked to stop."""
-        self._facts: KernelFacts | None = None
+        self._facts: dict[str, Any] = {}
+        """What is known at the end, see KernelFacts."""
         self._additions: dict[str, Any] = {}
         """What totals have beside what was measured."""
         self._first_messages: Sequence[tuple[str, str]] = ()
@@ -137,8 +137,7 @@ class Run:
         """
         session = self._open_session()
         try:
-            if not self._tracks_itself:
-                _import_for_report()
+            _import_for_end(with_report=not self._tracks_itself)
             ready = session.wait_until_ready()
         except SamplerError as error:
             session.end()
@@ -243,33 +242,26 @@ class Run:
         self, now: float, children: tuple[int, int] | None, switches: tuple[int, int] | None, *, is_cut_off: bool
     ) -> None:
         """Settle the evidence with what this process knows at the end."""
-        from gpu_tracker.resources.settle import ChildrenUse, KernelFacts  # noqa: PLC0415 - imports typing
+        from gpu_tracker.resources.settle import ChildrenUse  # noqa: PLC0415 - see _import_for_end()
 
-        counts_over = None
+        facts: dict[str, Any] = {'is_cut_off': is_cut_off}
         if self._command is not None and self._command.started_at is not None:
-            counts_over = self.seconds = now - self._command.started_at
-        before = self._switches
-        self.settle(
-            KernelFacts(
-                tracked_seconds=self.seconds,
-                counts_over=counts_over,
-                counts_before=counts_over is not None,
-                children=None
-                if children is None or self._largest_child is None
-                else ChildrenUse(max(self._largest_child, OwnChildren.peak), *children),
-                own_switches=None if switches is None or before is None else _since(before, switches),
-                is_cut_off=is_cut_off,
-            )
-        )
+            self.seconds = now - self._command.started_at
+            facts |= {'counts_over': self.seconds, 'counts_before': True}
+        if children is not None and self._largest_child is not None:
+            facts['children'] = ChildrenUse(max(self._largest_child, OwnChildren.peak), *children)
+        if switches is not None and self._switches is not None:
+            facts['own_switches'] = _since(self._switches, switches)
+        self._settle(tracked_seconds=self.seconds, **facts)
 
-    def settle(self, facts: KernelFacts) -> None:
-        """Make the totals of what was read, and of what the kernel has reported."""
-        from gpu_tracker.resources.settle import settle  # noqa: PLC0415 - imports typing
+    def _settle(self, **facts: Any) -> None:  # noqa: ANN401 - see KernelFacts
+        """Make the totals of what was read, and of what the kernel has reported, with more that is known."""
+        from gpu_tracker.resources.settle import KernelFacts, settle  # noqa: PLC0415 - see _import_for_end()
 
         if self._evidence is None:
             raise SamplerError(_NO_RESULT)
-        self._facts = facts
-        measured: Any = {**settle(self._evidence, facts), **self._additions}
+        self._facts |= facts
+        measured: Any = {**settle(self._evidence, KernelFacts(**self._facts)), **self._additions}
         self.totals = measured
 
     def settle_command(self, use: ProcessUse, orphans: OrphansUse | None) -> None:
@@ -278,28 +270,22 @@ class Run:
         :param use: The use of the command and of the children that it has waited for, see wait4(2).
         :param orphans: The use of descendants that the launcher has reaped; None if unknown.
         """
-        from gpu_tracker.resources.settle import CommandUse  # noqa: PLC0415 - imports typing
+        from gpu_tracker.resources.settle import CommandUse  # noqa: PLC0415 - see _import_for_end()
 
-        if self._facts is None:
-            raise SamplerError(_NO_RESULT)
         main_seconds, has_reaped = None, False
         if self.problem is not None:
             orphans = None  # they may have ended after the sampler
             main_seconds, has_reaped = self._main_at_end
-        self.settle(
-            self._facts._replace(
-                counts_over=self.seconds,
-                command=CommandUse(
-                    cpu_seconds=use.ru_utime + use.ru_stime,
-                    peak=max(use.ru_maxrss, 0 if orphans is None else orphans.max_rss) * _RU_MAXRSS_UNIT,
-                    launcher_peak=self._launcher_peak,
-                    switches=(use.ru_nvcsw, use.ru_nivcsw),
-                    orphans=orphans,
-                    main_seconds=main_seconds,
-                    has_reaped=has_reaped,
-                ),
-            )
+        command = CommandUse(
+            cpu_seconds=use.ru_utime + use.ru_stime,
+            peak=max(use.ru_maxrss, 0 if orphans is None else orphans.max_rss) * _RU_MAXRSS_UNIT,
+            launcher_peak=self._launcher_peak,
+            switches=(use.ru_nvcsw, use.ru_nivcsw),
+            orphans=orphans,
+            main_seconds=main_seconds,
+            has_reaped=has_reaped,
         )
+        self._settle(counts_over=self.seconds, command=command)
         if self.require_totals()['ram']['main'][0] is None and self.problem is None:
             from gpu_tracker.units import from_bytes  # noqa: PLC0415 - hardly ever needed
 
@@ -539,11 +525,15 @@ def _read_ended(pid: int) -> tuple[float | None, bool]:
     return command.own_cpu, stat.has_reaped(line)
 
 
-def _import_for_report() -> None:
-    """Import what makes the report while the sampler starts: 25 ms that the user would wait for at the end."""
+def _import_for_end(*, with_report: bool) -> None:
+    """Import what the end of the run needs while the sampler starts: 2 ms, and 25 ms with the report."""
+    from gpu_tracker.resources import chosen, settle  # noqa: F401, PLC0415
+
+    if not with_report:
+        return
     import json  # noqa: F401, PLC0415
 
-    from gpu_tracker.resources import chosen  # noqa: PLC0415
+    from gpu_tracker.resources import building  # noqa: F401, PLC0415
     from gpu_tracker.result import formats, sampling, usage  # noqa: F401, PLC0415
 
     for entry in chosen(()):

@@ -91,6 +91,11 @@ def command(peak: int = 0, *, cpu: float = 1.75, launcher_peak: int | None = 5 *
     return KernelFacts(command=CommandUse(cpu_seconds=cpu, peak=peak, launcher_peak=launcher_peak, **fields))
 
 
+def cut_off(peak: int = 0, **options: Any) -> KernelFacts:
+    """Return the same of a command whose sampler has ended before it."""
+    return KernelFacts(command=command(peak, **options).command, is_cut_off=True)
+
+
 def totals_of(totals: Any) -> list[int | None]:
     return [totals['ram'][group][TOTAL] for group in GROUPS]
 
@@ -280,7 +285,7 @@ def test_an_unknown_maximum_stays_unknown() -> None:
 
 
 def test_maxima_and_threads_after_the_end_of_the_sampler_are_missing() -> None:
-    facts = command(main_seconds=1.25)._replace(is_cut_off=True)
+    facts = cut_off(main_seconds=1.25)
     totals = settle(evidence_of(ceilings=(20 * MB, 0, 0)), facts)
     assert bounded_maxima(totals) == [
         'cpu_utilization.combined_n_threads',
@@ -494,14 +499,15 @@ def test_maxima_of_gpus_after_the_sampler_was_cut_off_are_lower_bounds() -> None
 
 def test_what_came_after_the_sampler_was_cut_off_may_be_mains() -> None:
     evidence = evidence_of(ceilings=(20 * MB, 10 * MB, 26 * MB))
-    totals = settle(evidence, command(300 * MB)._replace(is_cut_off=True))
+    totals = settle(evidence, cut_off(300 * MB))
     assert totals_of(totals) == [20 * MB, 10 * MB, 300 * MB]
     assert bounded(totals)['ram main'] == 'between'
-    assert totals_of(settle(evidence, children(300 * MB)._replace(is_cut_off=True))) == [20 * MB, 10 * MB, 26 * MB]
+    facts = KernelFacts(children=children(300 * MB).children, is_cut_off=True)
+    assert totals_of(settle(evidence, facts)) == [20 * MB, 10 * MB, 26 * MB]
 
 
 def test_wait4_bounds_main_after_the_sampler_was_cut_off() -> None:
-    facts = command(22 * MB, main_seconds=1.25)._replace(is_cut_off=True)
+    facts = cut_off(22 * MB, main_seconds=1.25)
     totals = settle(evidence_of(ceilings=(20 * MB, 0, 0)), facts)
     assert totals_of(totals) == [20 * MB, 10 * MB, 26 * MB]
     assert bounded(totals) == {
@@ -563,7 +569,7 @@ def bounded_io(totals: Any) -> dict[str, str]:
         ({'is_ignored': True}, command(), dict.fromkeys(('descendants', 'combined'), 'ignored')),
         ({'has_orphans': True}, command(), dict.fromkeys(('descendants', 'combined'), 'unreaped')),
         ({}, command(orphans=OrphansUse(0.1, 9)), dict.fromkeys(('descendants', 'combined'), 'unreaped')),
-        ({}, command(main_seconds=1.25)._replace(is_cut_off=True), dict.fromkeys(GROUPS, 'killed')),
+        ({}, cut_off(main_seconds=1.25), dict.fromkeys(GROUPS, 'killed')),
         ({}, KernelFacts(is_cut_off=True), dict.fromkeys(GROUPS, 'killed')),
     ],
 )
