@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,14 @@ ON_DRIVERS = """
 import json, sys
 from gpu_tracker.gpus.opening import open_drm
 print(json.dumps([open_drm() is None, [name for name in sys.modules if name.startswith('gpu_tracker.gpus.drm')]]))
+"""
+
+ON_NO_DRIVER = """
+import json, sys
+before = set(sys.modules)
+from gpu_tracker.gpus import open_gpus
+gpus = open_gpus()
+print(json.dumps([gpus is None, sorted(name for name in set(sys.modules) - before if 'gpus' in name or 'lib' in name)]))
 """
 
 
@@ -73,3 +82,10 @@ def test_brands_open_the_drivers_that_serve_them_in_the_order_of_the_table(
         'amd intel': ['amd'],
         'amd drm': ['amd', 'drm'],
     }
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='this machine does not run Linux')
+@pytest.mark.skipif(os.path.exists('/dev/nvidiactl'), reason='this machine has a GPU of NVIDIA')
+def test_without_a_driver_little_is_imported(tmp_path: Path) -> None:
+    found = answer(ON_NO_DRIVER, env=environment({DRM_ROOT: str(tmp_path)}))
+    assert found == [True, ['gpu_tracker.gpus', 'gpu_tracker.gpus.nvidia']]

@@ -27,9 +27,11 @@ def open_backend() -> GpuBackend | None:
         is not here, or nvidia-ml-py is hidden by the package that is called pynvml.
     """
     if not _has_library():
-        from gpu_tracker.gpus.absence import NVIDIA_MODULE  # noqa: PLC0415 - not where the driver works
+        if not os.path.exists(_DEVICE):
+            return None
+        from gpu_tracker.gpus.absence import NVIDIA_MODULE  # noqa: PLC0415 - not where there is no such GPU
 
-        if os.path.exists(NVIDIA_MODULE) and os.path.exists(_DEVICE):
+        if os.path.exists(NVIDIA_MODULE):
             from gpu_tracker.gpus.nvidia.errors import explain_missing_library  # noqa: PLC0415 - only for this failure
 
             raise GpuError(*explain_missing_library())
