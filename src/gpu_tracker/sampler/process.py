@@ -63,7 +63,6 @@ def _description(error: BaseException) -> str:
 
 def _prepare() -> None:
     """Keep out of the way of the tracked program: its files, its folder, its signals, its terminal."""
-    gc.disable()
     if sys.platform != 'linux':  # there it ignores signals from its start
         _ignore_signals()
         return

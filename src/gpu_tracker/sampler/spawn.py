@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from gpu_tracker.totals import Configuration
 
 _BOOTSTRAP = """\
-import marshal, sys
+import gc, marshal, sys
+gc.disable()
 content, length = b'', int(sys.argv[4])
 with open(int(sys.argv[2]), 'rb', 0, closefd=False) as control:  # without a buffer, into which messages might come
     while len(content) < length:
