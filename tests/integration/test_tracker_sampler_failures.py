@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import gpu_tracker as gput
-from support.tracked_program import PACKAGE_PARENT, answer, as_root, environment, run, start
+from support.tracked_program import PACKAGE_PARENT, Samplers, answer, as_root, environment, run, start
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
@@ -145,6 +145,44 @@ def test_the_file_says_at_the_end_what_the_tracker_says(tmp_path: Path):
     assert json.loads(path.read_text()) == tracker.to_json()
 
 
+def change_sampler(folder: Path, module: str, place: str, statement: str) -> None:
+    """Copy the package to ``folder``, with a statement before ``place`` in a module of the sampler."""
+    shutil.copytree(
+        PACKAGE_PARENT / 'gpu_tracker', folder / 'gpu_tracker', ignore=shutil.ignore_patterns('__pycache__')
+    )
+    path = folder / 'gpu_tracker' / 'sampler' / module
+    indent = ' ' * (len(place) - len(place.lstrip()))
+    source = path.read_text()
+    assert source.count(place) == 1
+    path.write_text(source.replace(place, f'{indent}{statement}\n{place}'))
+
+
+ADOPTS_ORPHANS = 'import ctypes; ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)'
+
+
+@pytest.mark.parametrize('first', ['', ADOPTS_ORPHANS])
+@pytest.mark.parametrize('hang', ['os.kill(os.getpid(), 19)', 'time.sleep(600)'])
+def test_a_sampler_that_hangs_at_its_start_is_ended(tmp_path: Path, first: str, hang: str):
+    change_sampler(tmp_path, 'process.py', '        _prepare()', hang)
+    samplers = Samplers()
+    finished = run(
+        f"""
+{first}
+import gpu_tracker as gput
+from gpu_tracker.sampler import spawn
+assert spawn.LONGEST_START == 8
+spawn.LONGEST_START = 0.5
+try:
+    gput.Tracker().start()
+except RuntimeError as error:
+    print(error)
+""",
+        env=samplers.environment | {'PYTHONPATH': str(tmp_path)},
+    )
+    assert finished.stdout == 'The sampler was not ready in time, and was ended.\n'
+    assert samplers.none_left()
+
+
 @pytest.mark.parametrize(
     ('place', 'text'),
     [
@@ -153,13 +191,7 @@ def test_the_file_says_at_the_end_what_the_tracker_says(tmp_path: Path):
     ],
 )
 def test_a_sampler_that_fails_says_why_in_one_line_and_its_traceback_is_a_note(tmp_path: Path, place: str, text: str):
-    package = tmp_path / 'gpu_tracker'
-    shutil.copytree(PACKAGE_PARENT / 'gpu_tracker', package, ignore=shutil.ignore_patterns('__pycache__'))
-    loop = package / 'sampler' / 'loop.py'
-    indent = ' ' * (len(place) - len(place.lstrip()))
-    source = loop.read_text()
-    assert source.count(place) == 1
-    loop.write_text(source.replace(place, f'{indent}raise ArithmeticError("on purpose")\n{place}'))
+    change_sampler(tmp_path, 'loop.py', place, 'raise ArithmeticError("on purpose")')
     finished = run(
         """
 import json

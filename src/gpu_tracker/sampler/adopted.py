@@ -43,8 +43,10 @@ def spawn_on_linux(
     wait_for: Callable[..., None],
     *,
     reaps_orphans: bool,
-) -> Stub | None:
-    """Start the sampler with ``handles`` as its descriptors; return its parent if that is a child of this process.
+) -> tuple[int, Stub | None]:
+    """Start the sampler with ``handles`` as its descriptors.
+
+    Return its process group, and its parent if that is a child of this process.
 
     :param words: The interpreter, and what it is given.
     :param flags: Of the interpreter, for the short-lived process where there is no shell.
@@ -61,8 +63,9 @@ def spawn_on_linux(
         actions.append((os.POSIX_SPAWN_DUP2, STATUS, 2))
         starting = (_in_background(words, flags), environment, actions, wait_for)
         if reaps_orphans or os.getpid() not in _ADOPTERS:
-            if _spawn_adopted(*starting, may_be_ours=reaps_orphans):
-                return None
+            group = _spawn_adopted(*starting, may_be_ours=reaps_orphans)
+            if group is not None:
+                return group, None
             _ADOPTERS.add(os.getpid())
         try:
             from gpu_tracker.sampler.unseen import spawn_unseen  # noqa: PLC0415 - ctypes costs 6 ms
@@ -70,9 +73,7 @@ def spawn_on_linux(
             stub = spawn_unseen(words, environment, actions, wait_for)
         except ImportError:
             stub = None  # this interpreter has no ctypes
-        if stub is None:
-            _spawn_adopted(*starting, may_be_ours=True)
-        return stub
+        return (_spawn_adopted(*starting) or 0, None) if stub is None else (stub.sampler, stub)
     finally:
         for handle in moved:
             os.close(handle)
@@ -90,11 +91,11 @@ def _spawn_adopted(
     actions: Sequence[tuple[Any, ...]],
     wait_for: Callable[..., None],
     *,
-    may_be_ours: bool,
-) -> bool:
-    """Start the sampler through a short-lived process, and reap that.
+    may_be_ours: bool = True,
+) -> int | None:
+    """Start the sampler through a short-lived process, and reap that. Return the process group of both.
 
-    Return False, with no sampler left, if this process has adopted it and ``may_be_ours`` is False. posix_spawn is
+    Return None, with no sampler left, if this process has adopted it and ``may_be_ours`` is False. posix_spawn is
     vfork(2) and exec: the memory of this process is not copied, however large it is.
     """
     with _ChildSignalHeldBack():
@@ -109,9 +110,9 @@ def _spawn_adopted(
         )
         wait_for(starter)
         if may_be_ours or not _kill_child_in(starter):
-            return True
+            return starter
         wait_for(-starter)
-        return False
+        return None
 
 
 def _kill_child_in(group: int) -> bool:

@@ -6,9 +6,8 @@ import signal
 import sys
 
 from gpu_tracker.errors import SamplerError
-from gpu_tracker.real import os
+from gpu_tracker.real import os, time
 from gpu_tracker.sampler import messages
-from gpu_tracker.sampler.descriptors import open_process
 from gpu_tracker.sampler.messages import DISCARD_MESSAGE, LAUNCH_MESSAGE, finish_message, stop_message
 from gpu_tracker.sampler.spawn import LONGEST_START, OwnChildren, spawn
 from gpu_tracker.sampler.store import LARGE_PLACE, PLACE, create_store
@@ -57,7 +56,6 @@ class Session:
         self._files = {handle: _identity(handle) for handle in self._handles()}
         self.pid: int | None = None
         """That of the sampler, from when it is ready."""
-        self._handle: int | None = None
         self._kept: RunFile | None = None
         self._is_child = False
         self._open = True
@@ -79,8 +77,11 @@ class Session:
         """
         from gpu_tracker.sampler.kept_run import RunFile  # noqa: PLC0415 - while the sampler starts
 
-        if not self._channels.is_readable(seconds):
-            message = f'The sampler was not ready after {seconds:.0f} s.'
+        seconds = min(seconds, self._channels.ready_by - time.monotonic())
+        if not self._channels.is_readable(max(0.0, seconds)):
+            self._kill()
+            self._channels.is_readable(_LONGEST_END)
+            message = 'The sampler was not ready in time, and was ended.'
             raise SamplerError(message)
         try:
             answer = messages.receive(self._channels.status)
@@ -93,18 +94,21 @@ class Session:
             if answer['error'] == 'internal':
                 raise _failure('The sampler has failed', answer['text'])
             raise SamplerError(answer['text'])
-        self._handle = open_process(answer['pid'])
         if answer['kept'] is not None:
             self._kept = RunFile(answer['kept'])
         return answer
 
     def announce_launch(self) -> None:
         """Announce the start of the held command, and wait until the sampler watches."""
-        if self._send(LAUNCH_MESSAGE) and self._answers(LONGEST_START):
+        if not self._send(LAUNCH_MESSAGE):
+            return
+        if not self._answers(LONGEST_START):
+            self._kill()
+        if self._channels.is_readable(_LONGEST_END):
             try:
                 self._receive()
             except EOFError:
-                pass  # it was ended from outside: stop() tells
+                pass  # stop() reports it
 
     def notify_by_signal(self) -> None:
         """Have SIGIO sent to this process when the sampler reports a limit that was exceeded, or ends (Linux).
@@ -205,8 +209,6 @@ class Session:
         self._channels.close()
         self._channels.wait_for_child(_LONGEST_END)  # before its files are removed, which Windows refuses until then
         self._close_store()
-        if self._handle is not None:
-            os.close(self._handle)
         if self._is_child and self.pid is not None:
             OwnChildren.wait_for(self.pid)  # pid 1 of a container adopts it, where that is this process
 
@@ -268,18 +270,12 @@ class Session:
     def _kill(self) -> None:
         """End a sampler that has not answered, stopped ones as well."""
         try:
-            if sys.platform == 'linux' and self._handle is not None:
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-                return
-        except ProcessLookupError:
-            return  # it has ended by itself meanwhile
-        except OSError:
-            pass  # not permitted by a container; its end of the pipe is open, so that the pid is still its own
-        if self.pid is not None:
-            try:
-                os.kill(self.pid, getattr(signal, 'SIGKILL', signal.SIGTERM))  # SIGTERM ends all on Windows
-            except ProcessLookupError:
-                pass  # as above
+            if sys.platform == 'win32':
+                os.kill(self._channels.group, signal.SIGTERM)
+            else:
+                os.killpg(self._channels.group, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass  # it has ended by itself meanwhile; or the program has another user now
 
     def _close_store(self) -> None:
         self._store.close()

@@ -45,8 +45,8 @@ sys.path += [entry for entry in config['path'] if entry not in sys.path]
 from gpu_tracker.sampler.process import main
 main(config, int(sys.argv[2]), int(sys.argv[3]))
 """
-LONGEST_START = 60.0
-"""Seconds until a sampler must be ready; it waits 30 s at most for a driver."""
+LONGEST_START = 8.0
+"""Seconds until a sampler must be ready; it waits 5 s at most for a driver."""
 _PAUSE = 0.001
 """Seconds between two attempts to write to a full pipe."""
 FLAGS = ('-P', '-s', '-S')
@@ -84,6 +84,9 @@ class Channels:
     def __init__(self, control: int, status: int) -> None:
         self.control = control
         self.status = status
+        self.ready_by = time.monotonic() + LONGEST_START
+        self.group = 0
+        """The process group of the sampler; on Windows its pid."""
         self.child: subprocess.Popen[bytes] | None = None
         """The sampler where it is a child of this process, which it is not on Linux."""
         self.stub: Stub | None = None
@@ -98,8 +101,7 @@ class Channels:
             os.write(self.control, content)
             return
         os.set_blocking(self.control, False)
-        give_up = time.monotonic() + LONGEST_START
-        while content and time.monotonic() < give_up:
+        while content and time.monotonic() < self.ready_by:
             try:
                 content = content[os.write(self.control, content) :]
             except BlockingIOError:
@@ -196,7 +198,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
                 EXEC: exec_handle,
                 RECORDING: recording_handle,
             }
-            channels.stub = spawn_on_linux(
+            channels.group, channels.stub = spawn_on_linux(
                 words,
                 FLAGS,
                 environment(),
@@ -207,6 +209,7 @@ def spawn(config: Configuration, store: Store, path: str | None) -> Channels:
         else:
             words += ['0', '1', str(len(content))]
             channels.child = _spawn_child(words, control_read, status_write)
+            channels.group = channels.child.pid
         channels.send_configuration(content)
     except BaseException:
         channels.close()

@@ -44,9 +44,11 @@ class Stub:
     """The process between the program and the sampler. It ends when the sampler has ended.
 
     :param memory: The address of its stack, which must stay until then.
+    :ivar sampler: The pid of the sampler, which leads a process group.
     """
 
-    def __init__(self, pid: int, memory: int) -> None:
+    def __init__(self, pid: int, memory: int, sampler: int) -> None:
+        self.sampler = sampler
         self._pid = pid
         self._memory = memory
         self._handle = open_process(pid)
@@ -118,8 +120,8 @@ def spawn_unseen(
     if stub <= 0:
         _unmap(memory)
         return None
-    started = Stub(stub, memory)
-    if sampler.value:
+    started = Stub(stub, memory, sampler.value)
+    if started.sampler:
         return started
     started.reap(_LONGEST_END, wait_for)
     return None

@@ -19,7 +19,7 @@ _SHARE = 0.5
 """The part of a limit on the overhead that is the GPUs'."""
 _LONGEST_START = 2.0
 """Seconds that the first sample waits for the driver."""
-_LONGEST_START_WITH_UUIDS = 30.0
+_LONGEST_START_WITH_UUIDS = 5.0
 """The same where UUIDs were given, which only the driver can check."""
 _LONGEST_END = 0.012
 """Seconds that the end of a run waits for the driver: a stop takes 20 ms at most."""
