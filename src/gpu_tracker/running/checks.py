@@ -88,16 +88,11 @@ def cores(options: Options, name: str, value: object) -> int | None:
     return count(options, name, value, _CORES_ACCEPTED)
 
 
-def truth(_: Options, __: str, value: object) -> bool:
-    """Take any value as true or false."""
-    return bool(value)
-
-
 def flag(_: Options, name: str, value: object) -> bool:
-    """Check that a value is True or False."""
-    if not isinstance(value, bool):
+    """Check that a value is True or False, of Python or of numpy."""
+    if type(value).__name__ not in {'bool', 'bool_'}:  # numpy's is one of these
         raise ParameterError(name, value, 'True or False')
-    return value
+    return bool(value)
 
 
 def sections(options: Options, name: str, value: object) -> tuple[str, ...]:

@@ -294,7 +294,7 @@ OPTIONS = (
     Option('join_timeout', checks.positive, default=10.0),
     Option(
         'disable_logs',
-        checks.truth,
+        checks.flag,
         ('--disable-logs',),
         default=False,
         help='Print no warnings. Errors and the report are printed all the same.',

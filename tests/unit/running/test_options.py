@@ -6,6 +6,7 @@ import os
 import pickle
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from gpu_tracker.errors import GpuError, ParameterError
@@ -70,6 +71,8 @@ def test_defaults_are_filled_in():
             'gpu_ram_unit must be bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or GiB, not None',
         ),
         ('cuda', 'yes', "cuda must be True or False, not 'yes'"),
+        ('disable_logs', 'no', "disable_logs must be True or False, not 'no'"),
+        ('disable_logs', 0, 'disable_logs must be True or False, not 0'),
         ('cuda', 1, 'cuda must be True or False, not 1'),
         ('cuda', None, 'cuda must be True or False, not None'),
         ('sections', ['io', 'disk'], "sections must be 'cuda', 'io' or 'energy', not 'disk'"),
@@ -135,6 +138,11 @@ class Scalar:
 def test_numbers_of_other_kinds_are_accepted():
     parameters = Options(**{**GOOD, 'sleep_time': Fraction(1, 4), 'n_expected_cores': Scalar()})
     assert (parameters.sleep_time, parameters.n_expected_cores) == (0.25, 3)
+
+
+def test_the_truth_values_of_numpy_are_accepted():
+    assert Options(**{**GOOD, 'disable_logs': np.bool_(1)}).disable_logs is True
+    assert Options(**{**GOOD, 'cuda': np.bool_(0)}).cuda is False
 
 
 @pytest.mark.parametrize(
