@@ -148,6 +148,25 @@ except RuntimeError as error:
     assert_shown(the_only())
 
 
+def test_a_stop_after_all_descriptors_were_closed_takes_nothing_of_a_later_run(samplers: Samplers, state: Path):
+    end = """
+first = set(os.listdir(os.environ['XDG_STATE_HOME'] + '/gpu-tracker/runs'))
+os.closerange(3, 1000)
+later = gput.Tracker(ram_unit='bytes')
+later.start()
+try:
+    tracker.stop()
+except RuntimeError as error:
+    print('no result', flush=True)
+later.stop()
+print(later.resource_usage.max_ram.main.total_rss > 50_000_000, *first)
+"""
+    lines = run(TRACKED + end, env=samplers.environment).stdout.splitlines()
+    (of_first,) = lines[2].split()[1:]
+    assert lines == ['started', 'no result', f'True {of_first}']
+    assert the_only()['id'] == of_first.removesuffix('.run')
+
+
 def test_a_worker_that_outlives_the_program_does_not_keep_its_run_going(samplers: Samplers, state: Path):
     worker = 'if os.fork() == 0:\n    print(os.getpid(), flush=True)\n    signal.pause()\n'
     with start(TRACKED + worker + PAUSE, env=samplers.environment) as program:
