@@ -18,8 +18,8 @@ from gpu_tracker.cli import command_group, command_words, output, tracking
 from gpu_tracker.cli.command_regions import CommandRegions
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.limits import RunLimits
+from gpu_tracker.running.enforcing import PortableEnforcement
 from gpu_tracker.running.held_command import start_fault
-from gpu_tracker.running.portable_enforcing import PortableEnforcement
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -67,7 +67,7 @@ class Ending:
 
     :param process_group: A process group of which all members descend from this process, which is signalled at once;
         None: there is none.
-    :param is_spared: Whether a process is left alone, and what is below it.
+    :param is_spared: Whether the process with a pid is left alone, and what is below it.
     :param control_group: The control group that all descendants are in; None: there is none.
     """
 
@@ -75,7 +75,7 @@ class Ending:
         self,
         *,
         process_group: int | None = None,
-        is_spared: Callable[[Process], bool] = lambda _: False,
+        is_spared: Callable[[int], bool] = lambda _: False,
         control_group: KillableGroup | None = None,
     ) -> None:
         self._process_group = process_group
@@ -127,15 +127,13 @@ class Ending:
         self._seen = found
         return left, found_new
 
-    def kill_children(self, spared: Callable[[int], bool] = lambda _: False) -> None:
+    def kill_children(self) -> None:
         """Send SIGKILL to children of this process as fast as may be: the next that forks and ends comes in no time.
 
         Their numbers are not given to others meanwhile, because only this process waits for them.
-
-        :param spared: Whether the process with a number is left alone.
         """
         for pid in descendants.children_now():
-            if spared(pid):
+            if self._is_spared(pid):
                 continue
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -146,9 +144,9 @@ class Ending:
         """Return the descendants that have not ended."""
         own = os.getpid()
         processes = descendants.all_processes()
-        spared = {process.pid for process in processes if process.parent == own and self._is_spared(process)}
+        spared = {process.pid for process in processes if process.parent == own and self._is_spared(process.pid)}
         found = descendants.descendants([own], (process for process in processes if process.pid not in spared))
-        return [process for process in found if not process.ended and not self._is_spared(process)]
+        return [process for process in found if not process.ended and not self._is_spared(process.pid)]
 
     def _signal_group(self, *numbers: int) -> None:
         if self._process_group is None:
@@ -168,7 +166,6 @@ def end_tree(
     deadline: Callable[[], float],
     stuck: Callable[[str], bool],
     leader_runs: Callable[[], bool] = lambda: False,
-    is_spared: Callable[[int], bool] = lambda _: False,
 ) -> None:
     """Send SIGTERM to all descendants that are there, and SIGKILL to what is left, until nothing is.
 
@@ -177,7 +174,6 @@ def end_tree(
     :param deadline: Returns the monotonic time at which SIGKILL follows.
     :param stuck: Called once with the names of processes that SIGKILL does not end; returns whether to give up.
     :param leader_runs: Returns whether the leader of the process group was not reaped yet, see :class:`Ending`.
-    :param is_spared: Whether the child with a pid is left alone.
     """
     pauses = _Pauses()
     while any_left := reap():
@@ -201,7 +197,7 @@ def end_tree(
                 is_reported = True
                 if stuck(_in_words(left)):
                     return
-        ending.kill_children(is_spared)
+        ending.kill_children()
         wait(pauses.due)
 
 

@@ -106,11 +106,17 @@ def pass_on_next(process_id: int, seconds: float | None = None, also: Collection
     if received is None:
         return None
     if received.si_signo in _PASSED_ON and not _has_received(process_id, received):
-        try:
-            os.kill(process_id, received.si_signo)
-        except PermissionError:
-            pass  # it runs as somebody else, as sudo does, and only that user may signal it
+        send(process_id, received.si_signo)
     return received.si_signo
+
+
+def send(process_id: int, *numbers: int) -> None:
+    """Send signals to the command, unless it runs as somebody else, as sudo does: only that user may signal it."""
+    try:
+        for number in numbers:
+            os.kill(process_id, number)
+    except PermissionError:
+        pass
 
 
 def wait_plainly(process_id: int) -> None:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from gpu_tracker.idle.running.guardian_events import GuardianEvents
     from gpu_tracker.idle.running.program_groups import ProgramGroup
-    from gpu_tracker.processes.process import Process
 
 _PAUSE = 0.01
 """Seconds between two scans for what is left, where nothing is waited for."""
@@ -73,7 +72,6 @@ class ProgramProcesses:
             deadline=lambda: self._events.deadline or time.monotonic(),
             stuck=self._report_stuck,
             leader_runs=lambda: self.status is None,
-            is_spared=lambda pid: self._spares_samplers and descendants.is_sampler(pid),
         )
 
     def _wait(self, until: float) -> bool:
@@ -100,8 +98,8 @@ class ProgramProcesses:
             elif is_own_use:
                 self.orphans = self.orphans.plus(usage)
 
-    def _is_spared(self, process: Process) -> bool:
-        return self._spares_samplers and process.parent == os.getpid() and descendants.is_sampler(process.pid)
+    def _is_spared(self, pid: int) -> bool:
+        return self._spares_samplers and descendants.is_sampler(pid)
 
 
 def end_all() -> None:
