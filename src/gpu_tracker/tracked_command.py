@@ -137,7 +137,7 @@ def _run_held(
     options: TrackerOptions,
 ) -> CommandResult:
     """Run a command that waits until the sampler is ready."""
-    from gpu_tracker.running.launched_command import CommandLauncher  # noqa: PLC0415 - Linux only
+    from gpu_tracker.running.launcher import CommandLauncher  # noqa: PLC0415 - Linux only
 
     launcher = CommandLauncher(words, streams, environment)
     run: Run | None = None

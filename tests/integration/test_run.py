@@ -16,7 +16,7 @@ import pytest
 
 import gpu_tracker as gput
 from gpu_tracker import real, tracked_command
-from gpu_tracker.running.launched_command import CommandLauncher
+from gpu_tracker.running.launcher import CommandLauncher
 from gpu_tracker.running.run_files import RunFiles
 from support.cli_program import Terminal, number_in, state_of, text_of
 from support.deadlines import UNTIL, until
