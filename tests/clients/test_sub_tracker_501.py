@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.sub_tracker import SubTracker, SubTrackingAnalyzer, TrackingComparison
-from gpu_tracker.sub_tracker.sub_tracking_file import read_blocks
+from gpu_tracker.sub_tracker.block_file import read_blocks
 from support.sub_tracking import (
     assert_same,
     nan_is_none,

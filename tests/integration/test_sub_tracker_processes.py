@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.sub_tracker import SubTracker
-from gpu_tracker.sub_tracker.sub_tracking_file import read_blocks, read_rows
+from gpu_tracker.sub_tracker.block_file import read_blocks, read_rows
 from support.sub_tracking import run_program, write_blocks
 from support.waiting import TIMEOUT, eventually
 
@@ -96,22 +95,14 @@ def path(request, tmp_path: Path) -> str:
     return str(tmp_path / f'blocks{request.param}')
 
 
-@pytest.mark.parametrize('overwrite', ['overwrite', 'append'])
-def test_four_processes_write_to_one_file_at_once(path: str, overwrite: str):
-    words = [sys.executable, '-c', _WRITE, path, str(N_CALLS), overwrite]
-    with SubTracker('own', sub_tracking_file=path):  # in use: nobody takes its rows for those of an earlier run
-        processes = [subprocess.Popen(words, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-        said = [process.communicate(timeout=TIMEOUT)[1] for process in processes]
+def test_four_processes_write_to_one_file_at_once(path: str):
+    words = [sys.executable, '-c', _WRITE, path, str(N_CALLS), 'append']
+    processes = [subprocess.Popen(words, stderr=subprocess.DEVNULL) for _ in range(4)]
 
-    assert [process.returncode for process in processes] == [0] * 4
-    assert said == [''] * 4
-    rows = list(read_rows(path))
-    assert Counter(row.process_id for row in rows if row.name == 'b') == {
-        process.pid: 2 * N_CALLS for process in processes
-    }
+    assert [process.wait(TIMEOUT) for process in processes] == [0] * 4
+    assert Counter(row.process_id for row in read_rows(path)) == {process.pid: 2 * N_CALLS for process in processes}
     blocks = read_blocks(path)
     assert (len(blocks['b'].calls), blocks['b'].n_unfinished) == (4 * N_CALLS, 0)
-    assert len(blocks['own'].calls) == 1
     if path.endswith('.csv'):
         with open(path, encoding='utf-8') as file:
             assert sum(line.startswith('process_id') for line in file) == 1
@@ -146,7 +137,7 @@ def test_rows_of_an_earlier_run_stay_and_are_named_in_a_warning(path: str):
 
     assert done.returncode == 0
     assert done.stderr == (
-        f'{path} has code blocks of an earlier run; those of this run follow them '
+        f'{path} has code blocks from before this program was started; new ones follow them '
         '(remove it, or use overwrite=True, to start anew).\n'
     )
     assert [row.name for row in read_rows(path)] == ['old'] * 4 + ['b'] * 4
@@ -160,26 +151,14 @@ def test_overwrite_removes_rows_of_an_earlier_run_once(path: str):
     assert [row.name for row in read_rows(path)] == ['b'] * 6
 
 
-def test_rows_are_added_to_a_file_of_gpu_tracker_5(path: str, tmp_path: Path):
+def test_a_file_of_gpu_tracker_5_is_replaced_with_overwrite_only(path: str, tmp_path: Path):
     write_blocks(tmp_path / path, [(999_999_999, 'old', 0, 1.0), (999_999_999, 'old', 1, 2.0)])
 
-    words = [sys.executable, '-c', _WRITE, path, '2', 'append']
-    subprocess.run(words, capture_output=True, timeout=TIMEOUT, check=True)
-
-    assert [(row.name, row.call_id) for row in read_rows(path)] == [('old', None)] * 2 + [('b', None)] * 4
-
-
-def test_a_line_that_a_full_disk_has_cut_spoils_no_other(tmp_path: Path):
-    path = tmp_path / 'blocks.csv'
-    write_blocks_of_an_earlier_run(str(path))
-    with open(path, 'a', encoding='utf-8') as file:
-        file.write('123,cut,0,17954')
-
-    words = [sys.executable, '-c', _WRITE, str(path), '1', 'append']
-    subprocess.run(words, capture_output=True, timeout=TIMEOUT, check=True)
-
-    assert [row.name for row in read_rows(str(path)) if row.call_id is not None] == ['old'] * 4 + ['b'] * 2
-    assert read_blocks(str(path))['b'].n_unfinished == 0
+    for how, names in (('append', ['old'] * 2), ('overwrite', ['b'] * 4)):
+        words = [sys.executable, '-c', _WRITE, path, '2', how]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert [row.name for row in read_rows(path)] == names
+        assert ('it has other columns than a sub-tracking file' in done.stderr) == (how == 'append')
 
 
 @pytest.mark.parametrize('ending', ['.csv', '.sqlite'])

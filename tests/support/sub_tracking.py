@@ -146,7 +146,7 @@ def without_new(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_same(ours: Any, theirs: Any, place: str = '') -> None:
-    """Check that two JSON values are the same, numbers to nine digits."""
+    """Check that two JSON values are the same, numbers to twelve digits."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         assert list(ours) == list(theirs), place
         for name in ours:
@@ -156,6 +156,6 @@ def assert_same(ours: Any, theirs: Any, place: str = '') -> None:
         for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
             assert_same(one, other, f'{place}[{index}]')
     elif isinstance(ours, float) or isinstance(theirs, float):
-        assert ours == pytest.approx(theirs, rel=1e-9, abs=1e-9), place
+        assert ours == pytest.approx(theirs, rel=1e-12, abs=1e-12), place
     else:
         assert ours == theirs, place

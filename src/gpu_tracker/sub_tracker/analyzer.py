@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.errors import SubTrackingError
-from gpu_tracker.sub_tracker import pandas_types, sub_tracking_file, tracking_file
-from gpu_tracker.sub_tracker.calls import BlockCalls
+from gpu_tracker.sub_tracker import block_file, pandas_types, timepoints
+from gpu_tracker.sub_tracker.block_file import BlockCalls
 from gpu_tracker.sub_tracker.results import CodeBlockResults, SubTrackingResults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from gpu_tracker.sub_tracker.tracking_file import Timepoints
+    from gpu_tracker.sub_tracker.timepoints import Timepoints
 
 
 class SubTrackingAnalyzer:
@@ -29,64 +30,57 @@ class SubTrackingAnalyzer:
     def __init__(self, tracking_file: str | os.PathLike[str] | None, sub_tracking_file: str | os.PathLike[str]) -> None:
         self._tracking_file = None if tracking_file is None else os.fsdecode(tracking_file)
         self._sub_tracking_file = os.fsdecode(sub_tracking_file)
-        self._timepoints: tuple[object, Timepoints] | None = None
-        self._blocks: tuple[object, Mapping[str, BlockCalls]] | None = None
 
     def read_static_data(self) -> Any:  # noqa: ANN401 - pandas need not be there
         """Return units, capacities and counts, as a :class:`pandas.Series`."""
-        return pandas_types.static_series(self._measured().static, 'the result of read_static_data()')
+        return pandas_types.static_series(self._measured.static, 'the result of read_static_data()')
 
     def load_code_block_names(self) -> list[str]:
         """Return the names of all code blocks, sorted."""
-        return sorted(self._read_blocks())
+        return sorted(self._blocks)
 
     def combine_sub_tracking_files(self, files: Iterable[str | os.PathLike[str]]) -> None:
         """Write the code blocks of several files to a new one, the ``sub_tracking_file``.
 
         :raises ValueError: where that is there already.
         """
-        sub_tracking_file.combine(self._sub_tracking_file, [os.fsdecode(file) for file in files])
+        block_file.combine(self._sub_tracking_file, [os.fsdecode(file) for file in files])
 
     def load_timestamp_pairs(self, code_block_name: str) -> list[tuple[float, float]]:
         """Return the Unix times of the start and the stop of each call of a code block that has ended.
 
         Calls that a recording has summed up are one pair: the start of the first, the stop of the last.
         """
-        block = self._read_blocks().get(code_block_name, BlockCalls())
+        block = self._blocks.get(code_block_name, BlockCalls())
         return [(call.start, call.stop) for call in block.calls]
 
     def load_timepoints(self, timestamp_pairs: Iterable[tuple[float, float]]) -> Any:  # noqa: ANN401 - as above
         """Return what was measured from the start to the stop of any pair, as a :class:`pandas.DataFrame`."""
-        measured = self._measured()
+        measured = self._measured
         rows = measured.rows(measured.ranges(timestamp_pairs))
         return pandas_types.timepoint_frame(rows, 'the result of load_timepoints()')
 
     def overall_timepoint_results(self) -> Any:  # noqa: ANN401 - as above
         """Return the statistics of each measurement over all points of time, as a :class:`pandas.DataFrame`."""
-        statistics = self._measured().statistics()
+        statistics = self._measured.statistics()
         return pandas_types.statistics_frame(statistics, 'the result of overall_timepoint_results()')
 
     def sub_tracking_results(self) -> SubTrackingResults:
         """Return what was used in the whole run and in each code block."""
-        measured = self._measured()
-        blocks = self._read_blocks()
+        measured = self._measured
+        blocks = self._blocks
         results = [_block_results(name, blocks[name], measured) for name in sorted(blocks)]
         return SubTrackingResults(measured.statistics(), measured.static, results)
 
+    @cached_property
     def _measured(self) -> Timepoints:
-        path = self._tracking_file
-        if path is None:
+        if self._tracking_file is None:
             raise SubTrackingError('tracking_file must be the path of a tracking file for this, not None')
-        version = _version(path)
-        if self._timepoints is None or self._timepoints[0] != version:
-            self._timepoints = version, tracking_file.read_timepoints(path)
-        return self._timepoints[1]
+        return timepoints.read_timepoints(self._tracking_file)
 
-    def _read_blocks(self) -> Mapping[str, BlockCalls]:
-        version = _version(self._sub_tracking_file)
-        if self._blocks is None or self._blocks[0] != version:
-            self._blocks = version, sub_tracking_file.read_blocks(self._sub_tracking_file)
-        return self._blocks[1]
+    @cached_property
+    def _blocks(self) -> Mapping[str, BlockCalls]:
+        return block_file.read_blocks(self._sub_tracking_file)
 
 
 def _block_results(name: str, block: BlockCalls, measured: Timepoints) -> CodeBlockResults:
@@ -100,9 +94,3 @@ def _block_results(name: str, block: BlockCalls, measured: Timepoints) -> CodeBl
         compute_time=block.compute_time(),
         resource_usage=measured.statistics(ranges),
     )
-
-
-def _version(path: str) -> object:
-    """Return what changes when the file does."""
-    state = os.stat(path)
-    return state.st_ino, state.st_size, state.st_mtime_ns

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import threading
 
 from gpu_tracker.real import time
-from gpu_tracker.sub_tracker import log_files
+from gpu_tracker.sub_tracker import block_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,28 +17,10 @@ if TYPE_CHECKING:
 
     Function = TypeVar('Function', bound=Callable[..., Any])
 
-START = 0
-STOP = 1
-
 _IS_GENERATOR = 0x20  # co_flags, see the module inspect, whose import costs 10 ms
 _IS_COROUTINE = 0x80
-
-
-def _first_id() -> int:
-    """Return a number below 2**51 that no other process starts with; a reader that uses floats keeps it exact."""
-    return int.from_bytes(os.urandom(7), 'big') >> 5
-
-
-_ids = itertools.count(_first_id())
-
-
-def _renew_ids() -> None:
-    global _ids  # noqa: PLW0603 - one counter a process
-    _ids = itertools.count(_first_id())
-
-
-if hasattr(os, 'register_at_fork'):
-    os.register_at_fork(after_in_child=_renew_ids)
+_ID_BYTES = 6
+"""A reader that uses floats keeps such numbers exact."""
 
 
 class SubTracker:
@@ -69,71 +50,62 @@ class SubTracker:
         if code_block_name is None:
             caller = sys._getframe(1)  # noqa: SLF001 - inspect.stack() reads source files: 0.5 ms
             attribute = caller.f_lineno if code_block_attribute is None else code_block_attribute
-            code_block_name = f'{_relative(caller.f_code.co_filename)}:{attribute}'
+            code_block_name = f'{_path(os.path.relpath, caller.f_code.co_filename)}:{attribute}'
         self.code_block_name = str(code_block_name)
-        self._file = None if sub_tracking_file is None else log_files.checked(sub_tracking_file)
+        self._file = _checked(sub_tracking_file)
         self._overwrite = bool(overwrite)
         self._calls: list[_Call] = []
 
     @property
     def process_id(self) -> int:
-        """The process that a block entered now runs in."""
+        """The ID of the process."""
         return os.getpid()
 
     @property
     def sub_tracking_file(self) -> str:
-        """The path of the file that a block entered now is written to."""
-        return f'{os.getpid()}.csv' if self._file is None else self._file
+        """The path of the file to which a block entered now is written."""
+        return self._file or f'{os.getpid()}.csv'
 
     def __enter__(self) -> Self:
         """Write that the block starts."""
-        call = _Call(self.sub_tracking_file)
+        call = _Call(_path(os.path.abspath, self.sub_tracking_file))
         self._calls.append(call)
-        row = (call.process, self.code_block_name, START, call.start, call.id)
-        log_files.write(call.path, row, overwrite=self._overwrite, is_default=self._file is None)
+        row = (call.process, self.code_block_name, block_log.START, call.start, call.id)
+        call.is_written = block_log.write(call.file, row, overwrite=self._overwrite)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Write that the block stops; nothing in a process that was forked inside it."""
-        call = self._innermost()
-        if call is not None and call.process == os.getpid():
-            log_files.write(call.path, (call.process, self.code_block_name, STOP, call.stop(), call.id))
+        """Write that the block stops, unless its start was not written, or by the parent of this process."""
+        stop = time.perf_counter()
+        call = self._last_call()
+        if call.is_written and call.process == os.getpid():
+            stopped = call.start + (stop - call.clock)  # right also if the wall clock was set meanwhile
+            block_log.write(call.file, (call.process, self.code_block_name, block_log.STOP, stopped, call.id))
 
-    def _innermost(self) -> _Call | None:
-        """Remove and return the call that ends here: the latest of this task, else of this thread, else of all."""
-        calls = list(self._calls)
-        if len(calls) > 1:
-            task, thread = _task(), threading.get_ident()
-            calls.sort(key=lambda call: (call.thread == thread, call.task == task))  # stable: the latest stays last
-        while calls:
-            call = calls.pop()
-            try:
-                self._calls.remove(call)
-            except ValueError:
-                continue  # another thread has taken it
-            return call
-        return None
+    def _last_call(self) -> _Call:
+        """Remove and return the last call of this task, or of any if this task has none."""
+        place = _place()
+        with block_log.lock:
+            call = ([call for call in self._calls if call.place == place] or self._calls)[-1]
+            self._calls.remove(call)
+        return call
 
 
 class _Call:
-    """One entry into a block."""
+    """One call of a block."""
 
-    __slots__ = ('_clock', 'id', 'path', 'process', 'start', 'task', 'thread')
+    __slots__ = ('clock', 'file', 'id', 'is_written', 'place', 'process', 'start')
 
-    def __init__(self, path: str) -> None:
-        self.path = log_files.absolute(path)
-        self.id = next(_ids)
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.id = int.from_bytes(os.urandom(_ID_BYTES), 'big')
         self.process = os.getpid()
-        self.thread = threading.get_ident()
-        self.task = _task()
+        self.place = _place()
+        self.is_written = False
         self.start = time.time()
-        self._clock = time.perf_counter()
-
-    def stop(self) -> float:
-        """Return the time of the stop; a wall clock that was set meanwhile does not change how long it took."""
-        return self.start + (time.perf_counter() - self._clock)
+        self.clock = time.perf_counter()
 
 
 def sub_track(
@@ -151,7 +123,7 @@ def sub_track(
     :raises ValueError: where the path of the file has another ending than ``.csv`` or ``.sqlite``.
     """
     source = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - as above
-    path = None if sub_tracking_file is None else log_files.checked(sub_tracking_file)
+    path = _checked(sub_tracking_file)
 
     def decorate(function: Function) -> Function:
         name = code_block_name
@@ -159,7 +131,7 @@ def sub_track(
             attribute = (
                 getattr(function, '__name__', 'function') if code_block_attribute is None else code_block_attribute
             )
-            name = f'{_absolute(source)}:{attribute}'
+            name = f'{_path(os.path.abspath, source)}:{attribute}'
         return _wrapped(function, lambda: SubTracker(name, None, path, overwrite))
 
     return decorate
@@ -188,26 +160,30 @@ def _wrapped(function: Function, block: Callable[[], SubTracker]) -> Function:
     return wrapped  # type: ignore[no-any-return]  # it takes and returns what the function does
 
 
-def _task() -> int:
-    """Return what tells the running asyncio task from others; 0 outside of one."""
+def _place() -> tuple[int, int]:
+    """Return what identifies the running thread and asyncio task."""
+    thread = threading.get_ident()
     tasks = sys.modules.get('asyncio.tasks')
     if tasks is None:
-        return 0
+        return thread, 0
     try:
-        return id(tasks.current_task())
+        return thread, id(tasks.current_task())
     except RuntimeError:
-        return 0  # no loop runs in this thread
+        return thread, 0  # no loop runs in this thread
 
 
-def _relative(path: str) -> str:
+def _checked(file: str | os.PathLike[str] | None) -> str | None:
+    """Return the path as text; raise ParameterError if its ending names no format."""
+    if file is None:
+        return None
+    path = os.fsdecode(file)
+    block_log.check_ending(path)
+    return path
+
+
+def _path(make: Callable[[str], str], path: str) -> str:
+    """Return ``make(path)``; ``path`` itself if the working folder was removed, or is on another drive of Windows."""
     try:
-        return os.path.relpath(path)
+        return make(path)
     except (OSError, ValueError):
-        return path  # the working folder was removed, or is on another drive
-
-
-def _absolute(path: str) -> str:
-    try:
-        return os.path.abspath(path)
-    except OSError:
-        return path  # as above
+        return path

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.sub_tracker import pandas_types, text
 from gpu_tracker.sub_tracker.results_file import read_results
-from gpu_tracker.sub_tracker.tracking_file import STATISTICS
+from gpu_tracker.sub_tracker.timepoints import STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

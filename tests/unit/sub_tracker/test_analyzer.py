@@ -111,6 +111,26 @@ def test_a_damaged_last_row_is_left_out(tmp_path: Path):
     assert (block['num_timepoints'], block['num_unfinished_calls']) == (10, 0)
 
 
+@pytest.mark.parametrize('line', ['1,b', '1,b,2,102.0', '1,b,0,then', '1,b,0,102.0,5', '1,b,0,nan', '1.5,b,0,102.0'])
+def test_a_damaged_row_before_the_last_is_refused(tmp_path: Path, line: str):
+    blocks = write_blocks(tmp_path / 's.csv', [(1, 'b', 0, 100.0), (1, 'b', 1, 109.0)])
+    content = blocks.read_text().splitlines()
+    blocks.write_text('\n'.join([*content[:2], line, *content[2:]]))
+
+    with pytest.raises(ValueError, match=f's.csv is damaged: {line!r} is not a row of it'):
+        SubTrackingAnalyzer(None, blocks).load_code_block_names()
+
+
+@pytest.mark.parametrize('line', ['1.0', 22 * 'x,', 23 * '1,'])
+def test_a_damaged_point_of_time_before_the_last_is_refused(tmp_path: Path, line: str):
+    tracking = write_tracking(tmp_path / 't.csv', POINTS)
+    content = tracking.read_text().splitlines()
+    tracking.write_text('\n'.join([*content[:5], line, *content[5:]]))
+
+    with pytest.raises(ValueError, match=r't.csv is damaged: .* is not a row of it'):
+        SubTrackingAnalyzer(tracking, tracking).read_static_data()
+
+
 @pytest.mark.parametrize('wrong', ['t', 's'])
 @pytest.mark.parametrize('content', ['', 'a,b\n1,2\n', '\0\1\2', '"' + 200_000 * 'x'])
 def test_a_file_of_something_else_is_named(tmp_path: Path, wrong: str, content: str):
@@ -141,7 +161,6 @@ def test_without_a_tracking_file_there_are_blocks_only(tmp_path: Path):
     'statement',
     [
         'CREATE VIEW data AS SELECT 1 AS process_id, 2 AS code_block_name, 0 AS position, 3 AS timestamp',
-        'CREATE TABLE data (process_id, code_block_name, position, timestamp AS (1.0))',
         'CREATE TABLE other (x)',
     ],
 )

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.sub_tracker.calls import BlockCalls, Call, Row, paired
+from gpu_tracker.errors import SubTrackingError
+from gpu_tracker.sub_tracker import block_file
+from gpu_tracker.sub_tracker.block_file import BlockCalls, Call, Row
+
+
+def paired(rows: list[Row]) -> dict[str, BlockCalls]:
+    return block_file.paired('s.csv', rows)
 
 
 def spans(block: BlockCalls) -> list[tuple[float, float]]:
@@ -48,13 +54,30 @@ def test_processes_and_blocks_have_nothing_to_do_with_each_other():
     assert spans(blocks['b']) == [(1.6, 2.1)]
 
 
-def test_a_start_without_a_stop_is_counted_and_a_stop_without_a_start_is_not():
-    rows = [Row(1, 'b', 1, 0.5, None), Row(1, 'b', 0, 1.0, None), Row(1, 'c', 0, 1.0, 3), Row(1, 'c', 1, 2.0, 4)]
+def test_a_start_without_a_stop_is_counted():
+    blocks = paired([Row(1, 'b', 0, 1.0, None), Row(1, 'c', 0, 1.0, 3), Row(1, 'c', 0, 2.0, 4), Row(1, 'c', 1, 2.5, 3)])
 
-    blocks = paired(rows)
+    assert (spans(blocks['b']), blocks['b'].n_unfinished) == ([], 1)
+    assert (spans(blocks['c']), blocks['c'].n_unfinished) == ([(1.0, 2.5)], 1)
 
-    assert (blocks['b'].calls, blocks['b'].n_unfinished) == ([], 1)
-    assert (blocks['c'].calls, blocks['c'].n_unfinished) == ([], 1)
+
+@pytest.mark.parametrize(
+    'rows',
+    [
+        [Row(1, 'b', 1, 0.5, None)],
+        [Row(1, 'b', 1, 0.5, None), Row(1, 'b', 0, 1.0, None), Row(1, 'b', 1, 2.0, None)],
+        [Row(1, 'b', 0, 0.1, None), Row(1, 'b', 1, 0.2, None), Row(1, 'b', 1, 0.5, None)],
+        [Row(2, 'b', 0, 0.1, None), Row(1, 'b', 1, 0.5, None)],
+        [Row(1, 'c', 0, 0.1, None), Row(1, 'b', 1, 0.5, None)],
+        [Row(1, 'b', 0, 0.1, 3), Row(1, 'b', 1, 0.5, 4)],
+        [Row(1, 'b', 0, 0.6, 3), Row(1, 'b', 1, 0.5, 3)],
+    ],
+)
+def test_a_stop_without_a_start_before_it_is_refused(rows: list[Row]):
+    with pytest.raises(SubTrackingError) as caught:
+        paired(rows)
+
+    assert str(caught.value) == "s.csv is damaged: process 1 stops 'b' at 0.5 without a start"
 
 
 def test_rows_may_stand_in_any_order():
