@@ -24,21 +24,37 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ANALYZE = """
-import json, pickle, sys
+import json, sys
 from gpu_tracker.sub_tracker import SubTrackingAnalyzer
 analyzer = SubTrackingAnalyzer(*sys.argv[1:3])
 results = analyzer.sub_tracking_results()
-if len(sys.argv) > 3:
-    pickle.dump(results, open(sys.argv[3], 'wb'))
 pairs = {name: analyzer.load_timestamp_pairs(name) for name in analyzer.load_code_block_names()}
 points = {name: json.loads(analyzer.load_timepoints(pairs[name]).to_json(orient='values')) for name in pairs}
-print(json.dumps([results.to_json(), pairs, points]))
+print(json.dumps([results.to_json(), pairs, points, str(results)]))
 """
 
 _COMPARE = """
-import json, sys
-from gpu_tracker.sub_tracker import TrackingComparison
-print(json.dumps(TrackingComparison({'A': sys.argv[1], 'B': sys.argv[2]}).compare(sys.argv[3]).to_json()))
+import json, pickle, sys
+from gpu_tracker.sub_tracker import SubTrackingAnalyzer, TrackingComparison
+statistic, is_old, *files = sys.argv[1:]
+paths = {}
+for name, tracking, blocks in (('A', *files[:2]), ('B', *files[2:])):
+    results = SubTrackingAnalyzer(tracking, blocks).sub_tracking_results()
+    paths[name] = f'{tracking}.results'
+    with open(paths[name], 'wb') as file:
+        if is_old == 'True':
+            pickle.dump(results, file)
+        else:
+            file.write(json.dumps(results.to_json()).encode())
+compared = TrackingComparison(paths).compare(statistic)
+print(json.dumps([compared.to_json(), str(compared)]))
+"""
+
+_CONVERT = """
+import json, pickle, sys
+with open(sys.argv[1], 'rb') as old, open(sys.argv[2], 'w') as new:
+    json.dump(pickle.load(old).to_json(), new)
+print(json.dumps(None))
 """
 
 _WRITE = """
@@ -56,9 +72,9 @@ for _ in range(3):
 print(json.dumps(None))
 """
 
-# The calls of the tutorial of 5.0.1, in its order; the work is smaller.
+# The calls of the tutorial of 5.0.1, in its order; the work is smaller, and results are JSON and no pickles.
 _TUTORIAL = """
-import json, pickle as pkl
+import json
 import gpu_tracker as gput
 
 def example_function():
@@ -86,8 +102,8 @@ assert my_code_block_results.compute_time['total'] > 0
 assert list(my_code_block_results.resource_usage.columns) == ['min', 'max', 'mean', 'std']
 assert (my_code_block_results.name, my_code_block_results.num_calls) == ('my-code-block', 5)
 assert my_function_results.num_calls == 3
-with open('results.pkl', 'wb') as file:
-    pkl.dump(results, file)
+with open('results.json', 'w') as file:
+    json.dump(results.to_json(), file)
 
 @gput.sub_track(code_block_name='my-function', sub_tracking_file='sub-tracking2.csv', overwrite=True)
 def my_function(*args, **kwargs):
@@ -99,14 +115,14 @@ with gput.Tracker(sleep_time=0.05, tracking_file='tracking.csv', overwrite=True)
             example_function()
         my_function()
 results2 = gput.SubTrackingAnalyzer('tracking.csv', 'sub-tracking2.csv').sub_tracking_results()
-with open('results2.pkl', 'wb') as file:
-    pkl.dump(results2, file)
-comparison = gput.TrackingComparison(file_path_map={'A': 'results.pkl', 'B': 'results2.pkl'})
+with open('results2.json', 'w') as file:
+    json.dump(results2.to_json(), file)
+comparison = gput.TrackingComparison(file_path_map={'A': 'results.json', 'B': 'results2.json'})
 results = comparison.compare(statistic='max')
 assert set(results.overall_resource_usage['main_ram'].index) == {'A', 'B'}
 assert set(results.code_block_resource_usage['main_ram']) == {'my-code-block', 'my-function'}
 assert results.code_block_compute_time['my-code-block']['A'] > 0
-print(type(results).__module__, type(results).__name__)
+print(type(results).__name__)
 """
 
 RECORDED = {
@@ -142,21 +158,22 @@ def test_results_are_those_of_gpu_tracker_5(tmp_path: Path, ending: str):
 @pytest.mark.parametrize('statistic', ['min', 'max', 'mean', 'std'])
 def test_comparisons_are_those_of_gpu_tracker_5(tmp_path: Path, statistic: str):
     pytest.importorskip('pandas', reason='needs the package pandas')
-    paths = {'ours': [], 'theirs': []}
-    for name, factor in (('A', 1), ('B', 2)):
-        tracking = write_tracking(tmp_path / f'{name}t.csv', [(t, ram * factor) for t, ram in RECORDED['points']])
-        blocks = write_blocks(tmp_path / f'{name}s.csv', RECORDED['rows'])
-        for whose, run in (('theirs', run_501), ('ours', run_program)):
-            paths[whose].append(tmp_path / f'{name}-{whose}.pkl')
-            run(_ANALYZE, tracking, blocks, paths[whose][-1])
+    files = []
+    for name, factor in (('A', 1), ('B', 2000)):
+        files.append(write_tracking(tmp_path / f'{name}t.csv', [(t, ram * factor) for t, ram in RECORDED['points']]))
+        files.append(write_blocks(tmp_path / f'{name}s.csv', RECORDED['rows']))
 
-    theirs = run_501(_COMPARE, *paths['theirs'], statistic)
-    ours = json.loads(run_program(_COMPARE, *paths['ours'], statistic))
+    theirs = run_501(_COMPARE, statistic, True, *files)
+    results = tmp_path / 'At.csv.results'
+    with pytest.raises(ValueError, match='pickles are not loaded'):
+        TrackingComparison({'A': results})
+    run_501(_CONVERT, results, tmp_path / 'A.json')
+    converted = TrackingComparison({'A': tmp_path / 'A.json'}).results_map['A'].to_json()
+    ours = json.loads(run_program(_COMPARE, statistic, False, *files))
 
-    assert ours.pop('code_blocks_missing') == {}
+    assert ours[0].pop('code_blocks_missing') == {}
     assert_same(ours, theirs)
-    with pytest.raises(ValueError, match='is a pickle, which is not loaded'):
-        TrackingComparison({'A': paths['theirs'][0]})
+    assert_same(converted, json.loads(results.read_text()))
 
 
 @pytest.mark.parametrize('ending', ['csv', 'sqlite'])
@@ -175,9 +192,9 @@ def test_each_reads_the_code_blocks_of_the_other(tmp_path: Path, ending: str):
         assert run_501(_ANALYZE, tracking, ours)[1] == json.loads(run_program(_ANALYZE, tracking, ours))[1]
 
 
-def test_the_tutorial_of_gpu_tracker_5_runs_unchanged(tmp_path: Path):
+def test_the_tutorial_of_gpu_tracker_5_runs_with_results_in_json(tmp_path: Path):
     pytest.importorskip('pandas', reason='needs the package pandas')
-    assert run_program(_TUTORIAL, cwd=tmp_path) == 'gpu_tracker.sub_tracker ComparisonResults\n'
+    assert run_program(_TUTORIAL, cwd=tmp_path) == 'ComparisonResults\n'
 
 
 def test_recursion_has_the_times_of_each_level(tmp_path: Path):

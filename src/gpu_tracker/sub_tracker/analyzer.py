@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.errors import SubTrackingError
-from gpu_tracker.sub_tracker import block_file, pandas_types, timepoints
+from gpu_tracker.sub_tracker import block_file, results, timepoints
 from gpu_tracker.sub_tracker.block_file import BlockCalls
 from gpu_tracker.sub_tracker.results import CodeBlockResults, SubTrackingResults
 
@@ -33,7 +33,7 @@ class SubTrackingAnalyzer:
 
     def read_static_data(self) -> Any:  # noqa: ANN401 - pandas need not be there
         """Return units, capacities and counts, as a :class:`pandas.Series`."""
-        return pandas_types.static_series(self._measured.static, 'the result of read_static_data()')
+        return results.static_series(self._measured.static, 'the result of read_static_data()')
 
     def load_code_block_names(self) -> list[str]:
         """Return the names of all code blocks, sorted."""
@@ -57,20 +57,23 @@ class SubTrackingAnalyzer:
     def load_timepoints(self, timestamp_pairs: Iterable[tuple[float, float]]) -> Any:  # noqa: ANN401 - as above
         """Return what was measured from the start to the stop of any pair, as a :class:`pandas.DataFrame`."""
         measured = self._measured
-        rows = measured.rows(measured.ranges(timestamp_pairs))
-        return pandas_types.timepoint_frame(rows, 'the result of load_timepoints()')
+        columns = measured.rows(measured.ranges(timestamp_pairs))
+        pandas = results.pandas('the result of load_timepoints()')
+        frame = pandas.DataFrame({name: list(values) for name, values in columns.items()}, dtype=float)
+        threads = [name for name in frame if name.endswith('_n_threads') and not frame[name].isna().any()]
+        return frame.astype(dict.fromkeys(threads, int))
 
     def overall_timepoint_results(self) -> Any:  # noqa: ANN401 - as above
         """Return the statistics of each measurement over all points of time, as a :class:`pandas.DataFrame`."""
         statistics = self._measured.statistics()
-        return pandas_types.statistics_frame(statistics, 'the result of overall_timepoint_results()')
+        return results.statistics_frame(statistics, 'the result of overall_timepoint_results()')
 
     def sub_tracking_results(self) -> SubTrackingResults:
         """Return what was used in the whole run and in each code block."""
         measured = self._measured
         blocks = self._blocks
-        results = [_block_results(name, blocks[name], measured) for name in sorted(blocks)]
-        return SubTrackingResults(measured.statistics(), measured.static, results)
+        found = [_block_results(name, blocks[name], measured) for name in sorted(blocks)]
+        return SubTrackingResults(measured.statistics(), measured.static, found)
 
     @cached_property
     def _measured(self) -> Timepoints:

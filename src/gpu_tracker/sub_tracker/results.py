@@ -1,24 +1,33 @@
-"""What was used in each code block, with the attributes and the JSON of gpu-tracker 5."""
+"""What was used in each code block, with the attributes, the JSON and the types of pandas of gpu-tracker 5."""
 
 from __future__ import annotations
 
 import json
+import math
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gpu_tracker.sub_tracker import pandas_types, text
+from gpu_tracker.errors import MissingPackageError, SubTrackingError
+from gpu_tracker.sub_tracker import text
+from gpu_tracker.sub_tracker.timepoints import STATISTICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from gpu_tracker.sub_tracker.timepoints import Statistics
+
+    Table = Mapping[str, Statistics]
+    """Statistics by measurement."""
 
 
 class CodeBlockResults:
     """What was used in all calls of one code block.
 
     :ivar name: The name of the block.
-    :ivar num_timepoints: The points of time at which any call of the block was going on.
+    :ivar num_timepoints: The points of time in any call of the block.
     :ivar num_calls: The calls that have ended.
-    :ivar num_non_empty_calls: Those of them with at least one point of time.
-    :ivar num_unfinished_calls: The calls that have not ended, of which nothing is known but their start.
+    :ivar num_non_empty_calls: The calls that have at least one point of time.
+    :ivar num_unfinished_calls: The calls that have not ended; only their start is known.
 
     :param compute_time: ``min``, ``max``, ``mean``, ``std`` and ``total`` of the calls' durations, in seconds.
     :param resource_usage: ``min``, ``max``, ``mean`` and ``std`` of each measurement over these points of time.
@@ -30,8 +39,8 @@ class CodeBlockResults:
         num_timepoints: int,
         num_calls: int,
         num_non_empty_calls: int,
-        compute_time: Any,  # noqa: ANN401 - a mapping or a Series
-        resource_usage: Any,  # noqa: ANN401 - a mapping of mappings or a DataFrame
+        compute_time: Statistics,
+        resource_usage: Table,
         num_unfinished_calls: int = 0,
     ) -> None:
         self.name = name
@@ -39,28 +48,18 @@ class CodeBlockResults:
         self.num_calls = num_calls
         self.num_non_empty_calls = num_non_empty_calls
         self.num_unfinished_calls = num_unfinished_calls
-        self._compute_time = pandas_types.plain_values(compute_time)
-        self._resource_usage = pandas_types.plain_table(resource_usage)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether all values are the same."""
-        return isinstance(other, CodeBlockResults) and self.to_json() == other.to_json()
-
-    __hash__ = None  # type: ignore[assignment]  # as in gpu-tracker 5
-
-    def __repr__(self) -> str:
-        """Return the name and the number of calls."""
-        return f'<CodeBlockResults {self.name!r}: {self.num_calls} calls>'
+        self._compute_time = compute_time
+        self._resource_usage = resource_usage
 
     @property
     def compute_time(self) -> Any:  # noqa: ANN401 - pandas need not be there
         """How long calls took, as a :class:`pandas.Series`."""
-        return pandas_types.number_series(self._compute_time, 'CodeBlockResults.compute_time')
+        return number_series(self._compute_time, 'CodeBlockResults.compute_time')
 
     @property
     def resource_usage(self) -> Any:  # noqa: ANN401 - as above
         """What was used during the calls, as a :class:`pandas.DataFrame`."""
-        return pandas_types.statistics_frame(self._resource_usage, 'CodeBlockResults.resource_usage')
+        return statistics_frame(self._resource_usage, 'CodeBlockResults.resource_usage')
 
     def to_json(self) -> dict[str, Any]:
         """Return all values, unknown ones as None."""
@@ -78,49 +77,32 @@ class CodeBlockResults:
 class SubTrackingResults:
     """What was used in a whole run, and in each of its code blocks.
 
-    :ivar code_block_results: A :class:`CodeBlockResults` a block.
+    :ivar code_block_results: A list with a :class:`CodeBlockResults` for each block.
 
     :param overall: ``min``, ``max``, ``mean`` and ``std`` of each measurement over all points of time.
     :param static_data: Units, capacities and counts.
     """
 
     def __init__(
-        self,
-        overall: Any,  # noqa: ANN401 - a mapping of mappings or a DataFrame
-        static_data: Any,  # noqa: ANN401 - a mapping or a Series
-        code_block_results: Sequence[CodeBlockResults],
+        self, overall: Table, static_data: Mapping[str, Any], code_block_results: Sequence[CodeBlockResults]
     ) -> None:
-        self._overall = pandas_types.plain_table(overall)
-        self._static_data = pandas_types.plain_values(static_data)
+        self._overall = overall
+        self._static_data = static_data
         self.code_block_results = list(code_block_results)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether all values are the same."""
-        return isinstance(other, SubTrackingResults) and self.to_json() == other.to_json()
-
-    __hash__ = None  # type: ignore[assignment]  # as in gpu-tracker 5
-
-    def __repr__(self) -> str:
-        """Return the names of the blocks."""
-        return f'<SubTrackingResults of {", ".join(block.name for block in self.code_block_results) or "no block"}>'
-
-    def __reduce__(self) -> tuple[Callable[[str], SubTrackingResults], tuple[str]]:
-        """Be pickled as JSON, which :class:`~gpu_tracker.sub_tracker.TrackingComparison` reads without unpickling."""
-        return from_json, (json.dumps(self.to_json()),)
 
     def __str__(self) -> str:
         """Return all values as text."""
         return text.results_text(self.to_json())
 
     @property
-    def overall(self) -> Any:  # noqa: ANN401 - pandas need not be there
+    def overall(self) -> Any:  # noqa: ANN401 - as above
         """What was used in the whole run, as a :class:`pandas.DataFrame`."""
-        return pandas_types.statistics_frame(self._overall, 'SubTrackingResults.overall')
+        return statistics_frame(self._overall, 'SubTrackingResults.overall')
 
     @property
     def static_data(self) -> Any:  # noqa: ANN401 - as above
         """Units, capacities and counts, as a :class:`pandas.Series`."""
-        return pandas_types.static_series(self._static_data, 'SubTrackingResults.static_data')
+        return static_series(self._static_data, 'SubTrackingResults.static_data')
 
     def to_json(self) -> dict[str, Any]:
         """Return all values, unknown ones as None."""
@@ -131,30 +113,69 @@ class SubTrackingResults:
         }
 
 
-def from_plain(values: Mapping[str, Any]) -> SubTrackingResults:
-    """Return the results that ``to_json()`` has made ``values`` of.
+def read_results(path: str) -> SubTrackingResults:
+    """Return the results in a file, which ``to_json()`` of this gpu-tracker or of gpu-tracker 5 has made.
 
-    :raises TypeError, ValueError, KeyError, AttributeError: where they are something else.
+    :raises SubTrackingError: if the file has no results; OSError: if it cannot be read.
     """
-    blocks = [
-        CodeBlockResults(
-            name=str(block['name']),
-            num_timepoints=int(block['num_timepoints']),
-            num_calls=int(block['num_calls']),
-            num_non_empty_calls=int(block['num_non_empty_calls']),
-            num_unfinished_calls=int(block.get('num_unfinished_calls', 0)),  # not in files of gpu-tracker 5
-            compute_time=block['compute_time'],
-            resource_usage=block['resource_usage'],
-        )
-        for block in values['code_block_results']
-    ]
-    return SubTrackingResults(values['overall'], values['static_data'], blocks)
+    with open(path, 'rb') as file:
+        data = file.read()
+    try:
+        values = json.loads(data, parse_constant=lambda _: None)  # NaN of gpu-tracker 5
+        blocks = [
+            CodeBlockResults(
+                name=str(block['name']),
+                num_timepoints=int(block['num_timepoints']),
+                num_calls=int(block['num_calls']),
+                num_non_empty_calls=int(block['num_non_empty_calls']),
+                num_unfinished_calls=int(block.get('num_unfinished_calls', 0)),
+                compute_time=_statistics(block['compute_time'], 'total'),
+                resource_usage=_table(block['resource_usage']),
+            )
+            for block in values['code_block_results']
+        ]
+        return SubTrackingResults(_table(values['overall']), dict(values['static_data']), blocks)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise SubTrackingError(
+            f"{path} has no results in JSON, which 'gpu-tracker sub-track analyze -f json -o FILE' writes; pickles are"
+            ' not loaded, because that could run any code'
+        ) from error
 
 
-def from_json(values: str) -> SubTrackingResults:
-    """Return the results that a JSON text holds; what a pickled object of them calls."""
-    return from_plain(json.loads(values))
+def statistics_frame(table: Table, what: str) -> Any:  # noqa: ANN401 - a DataFrame
+    """Return a DataFrame with a row for each measurement and a column for each statistic, NaN if unknown."""
+    rows = {name: [statistics[key] for key in STATISTICS] for name, statistics in table.items()}
+    return pandas(what).DataFrame.from_dict(rows, orient='index', columns=list(STATISTICS), dtype=float)
 
 
-for _public in (CodeBlockResults, SubTrackingResults):
-    _public.__module__ = 'gpu_tracker.sub_tracker'
+def number_series(values: Mapping[str, float | None], what: str) -> Any:  # noqa: ANN401 - a Series
+    """Return a Series of floats, NaN if unknown."""
+    return pandas(what).Series(dict(values), dtype=float)
+
+
+def static_series(values: Mapping[str, Any], what: str) -> Any:  # noqa: ANN401 - a Series
+    """Return units, capacities and counts as a Series of objects."""
+    return pandas(what).Series(dict(values), dtype=object, name=0)
+
+
+def pandas(what: str) -> Any:  # noqa: ANN401 - the package need not be there
+    """Return the package; raise MissingPackageError, which says that ``what`` needs it."""
+    try:
+        return import_module('pandas')
+    except ImportError as error:
+        from gpu_tracker.installation import package_command  # noqa: PLC0415 - only if the package is missing
+
+        message = f'{what} is a type of pandas, which is not installed: {package_command("pandas")}'
+        raise MissingPackageError(message) from error
+
+
+def _table(values: Any) -> Table:  # noqa: ANN401 - from a file
+    return {name: _statistics(statistics) for name, statistics in values.items()}
+
+
+def _statistics(values: Any, *others: str) -> Statistics:  # noqa: ANN401 - from a file
+    """Return numbers by name; raise TypeError, KeyError or ValueError for anything else."""
+    found = {name: values[name] for name in (*STATISTICS, *others)}
+    if not all(value is None or math.isfinite(value) for value in found.values()):
+        raise ValueError
+    return found

@@ -46,16 +46,12 @@ def compared(folder: Path, **runs: SubTrackingResults) -> dict:
     return TrackingComparison(paths).compare().to_json()
 
 
-def test_results_are_pickled_as_text_and_read_without_unpickling(tmp_path: Path, monkeypatch):
-    result = results(1.5, load=0.1)
-    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
-        (tmp_path / f'{protocol}.pkl').write_bytes(pickle.dumps(result, protocol))
-        assert pickle.loads(pickle.dumps(result, protocol)) == result
-    monkeypatch.setattr(pickle, 'loads', None)
-    monkeypatch.setattr(pickle, 'load', None)
+def test_results_of_gpu_tracker_5_are_read_with_nan_as_unknown(tmp_path: Path):
+    values = results(1.5, load=None).to_json()
+    path = tmp_path / 'results.json'
+    path.write_text(json.dumps(values).replace('null', 'NaN').replace('"num_unfinished_calls": 0, ', ''))
 
-    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
-        assert TrackingComparison({'A': tmp_path / f'{protocol}.pkl'}).results_map == {'A': result}
+    assert TrackingComparison({'A': path}).results_map['A'].to_json() == values
 
 
 class Attack:
@@ -66,18 +62,30 @@ class Attack:
         return os.mkdir, (str(self.path),)
 
 
-def test_a_hostile_pickle_is_refused_and_does_nothing(tmp_path: Path):
+def test_a_pickle_is_refused_and_does_nothing(tmp_path: Path):
     path = tmp_path / 'results.pkl'
     path.write_bytes(pickle.dumps(Attack(tmp_path / 'harm')))
 
-    with pytest.raises(ValueError, match='is a pickle, which is not loaded, since it could run any code'):
+    with pytest.raises(ValueError, match='pickles are not loaded, because that could run any code'):
         TrackingComparison({'A': path})
 
     assert not (tmp_path / 'harm').exists()
 
 
 @pytest.mark.parametrize(
-    'content', [b'', b'{}', b'[]', b'\x80', b'\x80\x04garbage', b'{"overall": 1}', b'[' * 100_000, b'\xff\xfe', b'null']
+    'content',
+    [
+        b'',
+        b'{}',
+        b'[]',
+        b'null',
+        b'\x80',
+        b'\xff\xfe',
+        b'[' * 100_000,
+        b'{"overall": 1}',
+        b'{"overall": {"a": {"min": "x"}}, "code_block_results": []}',
+        b'{"overall": {"a": {"min": "1", "max": 1, "mean": 1, "std": 1}}, "code_block_results": [], "static_data": {}}',
+    ],
 )
 def test_what_is_no_results_is_refused(tmp_path: Path, content: bytes):
     path = tmp_path / 'results.json'
@@ -105,13 +113,13 @@ def test_blocks_whose_lines_have_moved_are_compared_in_their_order(tmp_path: Pat
     found = compared(tmp_path, A=results(1.0, f__9=1.0, f__20=2.0), B=results(1.0, f__20=3.0, f__100=4.0))
 
     assert found['code_block_compute_time'] == {
-        'f:9 -> f:20': {'A': 1.0, 'B': 3.0},
-        'f:20 -> f:100': {'A': 2.0, 'B': 4.0},
+        'f:20 -> f:9': {'A': 1.0, 'B': 3.0},
+        'f:100 -> f:20': {'A': 2.0, 'B': 4.0},
     }
     assert found['code_blocks_missing'] == {}
     assert caplog.messages == [
-        'These code blocks are compared as one, since only their lines differ: f:9, f:20.',
-        'These code blocks are compared as one, since only their lines differ: f:20, f:100.',
+        'These code blocks are compared as one, since only their lines differ: f:20, f:9.',
+        'These code blocks are compared as one, since only their lines differ: f:100, f:20.',
     ]
 
 
@@ -131,24 +139,57 @@ def test_the_text_of_a_comparison(tmp_path: Path):
     assert text.split('\n') == [
         'Overall Resource Usage:',
         '\tMain Ram:',
-        '\t\t  B    A',
-        '\t\t0.5  1.5',
+        '\t\t   B   A',
+        '\t\t 0.5 1.5',
         'Code Block Resource Usage:',
         '\tMain Ram:',
         '\t\tload:',
-        '\t\t\t   A',
-        '\t\t\t0.25',
+        '\t\t\t    A',
+        '\t\t\t 0.25',
         '\t\ttest:',
-        '\t\t\t  B',
-        '\t\t\t1.0',
+        '\t\t\t   B',
+        '\t\t\t 1.0',
         'Code Block Compute Time:',
         '\tload:',
-        '\t\t   A',
-        '\t\t0.25',
+        '\t\t    A',
+        '\t\t 0.25',
         '\ttest:',
-        '\t\t  B',
-        '\t\t1.0',
+        '\t\t   B',
+        '\t\t 1.0',
         'Code Blocks Not In All:',
         '\tload: in A',
         '\ttest: in B',
+        '',
+    ]
+
+
+def test_the_text_of_results():
+    found = SubTrackingResults(
+        {'main_ram': statistics(1.0), 'system_ram': {'min': 0.123456789, 'max': 2000.0, 'mean': None, 'std': 1e-7}},
+        {'ram_unit': 'gigabytes', 'ram_system_capacity': 67.25, 'system_core_count': 2},
+        [CodeBlockResults('b', 3, 2, 1, {**statistics(2.5), 'total': 5.0}, {'main_ram': statistics(1.5)}, 1)],
+    )
+
+    assert str(found).split('\n') == [
+        'Overall:',
+        '\t                  min    max  mean   std',
+        '\tmain_ram          1.0    1.0   1.0   0.0',
+        '\tsystem_ram 0.12345679 2000.0   N/A 1e-07',
+        'Static Data:',
+        '\t   ram_unit ram_system_capacity system_core_count',
+        '\t  gigabytes               67.25                 2',
+        'Code Block Results:',
+        '\tName:                 b',
+        '\tNum Timepoints:       3',
+        '\tNum Calls:            2',
+        '\tNum Non Empty Calls:  1',
+        '\tNum Unfinished Calls: 1',
+        '\tCompute Time:',
+        '\t\t  min  max  mean  std  total',
+        '\t\t  2.5  2.5   2.5  0.0    5.0',
+        '\tResource Usage:',
+        '\t\t          min  max  mean  std',
+        '\t\tmain_ram  1.5  1.5   1.5  0.0',
+        '',
+        '',
     ]
