@@ -176,7 +176,7 @@ def test_what_commands_meet(tmp_path: Path) -> None:
         'not there': (1, 127),
         'variable': (0, 0),
         'mistake': (1, 125),
-        'tconfig': (0, 125),
+        'tconfig': (0, 0),
         'version': (0, 0),
     }
     complete = 'Resource tracking complete. Process completed with status code: 0\n'
@@ -185,6 +185,6 @@ def test_what_commands_meet(tmp_path: Path) -> None:
     assert ours['variable'].stderr == complete
     assert 'Traceback' in theirs['mistake'].stderr
     assert ours['mistake'].stderr.startswith('gpu-tracker: --ru must be ')
-    assert ours['tconfig'].stderr.startswith('gpu-tracker: unknown option --tconfig\n')
+    assert ours['tconfig'].stdout.startswith('Max RAM:\n   Unit: bytes\n')
     assert (theirs['version'].stdout, ours['version'].stdout) == ('5.0.1\n', 'gpu-tracker 6.0.0\n')
     assert os.listdir(tmp_path / 'ours') == ['c.json']

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import options, output
+from gpu_tracker.cli import config_files, options, output
 from gpu_tracker.cli.options import UsageError
 from gpu_tracker.cli.output import FAILURE, Destination
 from gpu_tracker.errors import GpuTrackerError, ParameterError
@@ -130,17 +130,12 @@ def _configuration(path: object) -> tuple[dict[str, str], str | None]:
     """Return the files by the names of runs, and the statistic, from the file of ``--cconfig``."""
     if path is None:
         return {}, None
-    try:
-        with open(str(path), encoding='utf-8') as file:
-            found = json.load(file)
-    except (ValueError, RecursionError) as error:
-        raise GpuTrackerError(f'--cconfig: {path} is no JSON file: {error}') from error
-    files = found.get('file_path_map', {}) if isinstance(found, dict) else None
-    statistic = found.get('statistic') if isinstance(found, dict) else None
+    found = config_files.read_object('--cconfig', str(path))
+    files, statistic = found.get('file_path_map', {}), found.get('statistic')
     is_map = isinstance(files, dict) and all(isinstance(file, str) for file in files.values())
-    if not isinstance(files, dict) or not is_map or not isinstance(statistic, str | None):
-        accepted = 'an object with "file_path_map", an object of paths, and "statistic", a text'
-        raise GpuTrackerError(f'--cconfig: {path} must have {accepted}')
+    if not is_map or not isinstance(statistic, str | None):
+        accepted = '"file_path_map", an object of paths, and "statistic", a text'
+        raise GpuTrackerError(f'--cconfig: {path} may have {accepted}')
     return dict(files), statistic
 
 

@@ -45,6 +45,8 @@ Options:
   --json                  The same as --format=json.
   --append                Add the line of --format=csv to those in the file of
                           --output: a table of runs.
+  --tconfig=<file>        A JSON file with parameters of Tracker, as for gpu-tracker
+                          5. Options go before it.
 {of_tracker}
   --cgroup                Give the command a control group of its own, where one can
                           be had (Linux), and report what that has used: CPU time,

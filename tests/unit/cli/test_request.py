@@ -8,7 +8,7 @@ import pytest
 from gpu_tracker.cli.options import UsageError
 from gpu_tracker.cli.request import Request, read_request
 from gpu_tracker.cli.track import TEXT
-from gpu_tracker.errors import ParameterError
+from gpu_tracker.errors import GpuTrackerError, ParameterError
 from gpu_tracker.running.options import Options
 from gpu_tracker.tracker import Tracker
 
@@ -229,3 +229,43 @@ def test_an_error_of_the_tracker_is_said_of_the_option_in_the_words_that_were_gi
     assert str(of_uuid) == "--guuids must be one of GPU-1, not 'GPU-2'"
     of_another = ParameterError('join_timeout', -1, 'positive')
     assert request.error_of_option(of_another) is of_another
+
+
+def test_a_file_has_parameters_and_options_go_before_it(tmp_path: Path) -> None:
+    path = tmp_path / 'c.json'
+    path.write_text(
+        '{"sleep_time": 0.5, "ram_unit": "bytes", "n_expected_cores": null, "gpu_brand": ["amd", "intel"],'
+        ' "disable_logs": true, "overwrite": false}'
+    )
+
+    parameters = read(f'--tconfig={path}', '--ru=megabytes', 'true').parameters
+
+    assert (parameters['sleep_time'], parameters['ram_unit']) == (0.5, 'megabytes')
+    assert parameters['gpu_brand'] == read('--gb=amd,intel', 'true').parameters['gpu_brand']
+    assert parameters['disable_logs']
+    assert not {'overwrite', 'n_expected_cores'} & set(parameters)
+
+
+def test_parameters_in_a_file_that_no_option_has_are_named(tmp_path: Path, capfd) -> None:
+    path = tmp_path / 'c.json'
+    path.write_text('{"join_timeout": 5, "sleep_time": 2, "sleeptime": 3}')
+
+    assert read(f'--tconfig={path}', 'true').parameters['sleep_time'] == 2.0
+    assert capfd.readouterr().err == (
+        'gpu-tracker: --tconfig: no option has these names, so they are ignored: join_timeout, sleeptime\n'
+    )
+    read(f'--tconfig={path}', '-q', 'true')
+    assert capfd.readouterr().err == ''
+
+
+def test_a_file_without_parameters_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / 'c.json'
+    for content, message in (
+        ('[1]', f'--tconfig: {path} must have a JSON object'),
+        ('{', f'--tconfig: {path} is no JSON file: '),
+        (None, f'--tconfig: cannot read {path}: No such file or directory'),
+    ):
+        path.unlink(missing_ok=True) if content is None else path.write_text(content)
+        with pytest.raises(GpuTrackerError) as caught:
+            read(f'--tconfig={path}', 'true')
+        assert str(caught.value).startswith(message)
