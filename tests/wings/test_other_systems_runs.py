@@ -451,7 +451,7 @@ def test_code_blocks_as_of_gpu_tracker_5(system: OtherSystem, ending: str, tmp_p
     for is_first in (True, False):
         ended = system.run('-c', SUB_TRACKED, str(path))
         assert ended.returncode == 0
-        assert ('has code blocks of an earlier run' in ended.stderr) is not is_first
+        assert ('has code blocks from before this program was started' in ended.stderr) is not is_first
     content = path.read_bytes()
     assert content.count(b'load') >= 8  # two blocks of two programs begin and end
     assert ending == 'sqlite' or b'\r' not in content

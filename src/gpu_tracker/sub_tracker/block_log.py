@@ -74,9 +74,15 @@ def append(path: str, rows: Sequence[Row], *, overwrite: bool = False) -> None:
     """
     with lock:
         is_first = path not in _known
+        old_rows_stay = is_first and not overwrite and os.path.exists(path) and _is_old(path)
         add = _append_csv if path.endswith('.csv') else _append_sqlite
         add(path, rows, is_first=is_first, overwrite=overwrite)
         _known.add(path)
+    if old_rows_stay:  # not while locked: handlers have locks of their own
+        _warn(
+            f'{path} has code blocks from before this program was started; new ones follow them '
+            '(remove it, or use overwrite=True, to start anew).'
+        )
 
 
 def _append_csv(path: str, rows: Sequence[Row], *, is_first: bool, overwrite: bool) -> None:
@@ -103,18 +109,18 @@ def _prepare_csv(path: str, descriptor: int, *, overwrite: bool) -> None:
 
 
 def _lock_file(descriptor: int) -> None:
-    if sys.platform == 'win32':
-        return
-    deadline = time.monotonic() + 1.0
-    while time.monotonic() < deadline:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.001)
-        except OSError:
-            return  # a file system without locks
-        else:
-            return
+    """Wait for a lock, for a second at most; on Windows there is none."""
+    if sys.platform != 'win32':
+        deadline = time.monotonic() + 1.0
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.001)
+            except OSError:
+                return  # a file system without locks
+            else:
+                return
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -154,22 +160,21 @@ def _append_sqlite(path: str, rows: Sequence[Row], *, is_first: bool, overwrite:
 
 
 def _must_go(path: str, names: tuple[str, ...], *, overwrite: bool) -> bool:
-    """Return whether the rows in a file have to be removed; warn if older ones stay.
+    """Return whether the rows in a file with these columns have to be removed.
 
-    :param names: The columns.
     :raises ValueError: if it has other columns, so that it is left alone.
     """
-    is_old = os.stat(path).st_mtime < _run_start()
-    if is_old and overwrite and names in {COLUMNS, COLUMNS[:-1]}:
+    if overwrite and names in {COLUMNS, COLUMNS[:-1]} and _is_old(path):
         return True
     if names != COLUMNS:
         raise ValueError('it has other columns than a sub-tracking file')
-    if is_old:
-        _warn(
-            f'{path} has code blocks from before this program was started; new ones follow them '
-            '(remove it, or use overwrite=True, to start anew).'
-        )
     return False
+
+
+def _is_old(path: str) -> bool:
+    """Return whether a file was last changed before this run began, and has content."""
+    state = os.stat(path)
+    return bool(state.st_size) and state.st_mtime < _run_start()
 
 
 def _run_start() -> float:
