@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker import __version__, job
-from gpu_tracker.cli import command_words, config_files, options, output
+from gpu_tracker.cli import command_words, options, output
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.running.options import OPTIONS
 from gpu_tracker.system import files
@@ -138,6 +138,8 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
     if values['--quiet'] and values['--verbose']:
         raise options.UsageError('--quiet and --verbose do not go together')
     if (config := _text(values, '--tconfig')) is not None:
+        from gpu_tracker.cli import config_files  # noqa: PLC0415 (rarely given, and JSON costs its import)
+
         given, _ = options.given_and_stray(text, parted.own)
         found, unknown = config_files.option_values(config_files.read_object('--tconfig', config), given)
         values |= found
