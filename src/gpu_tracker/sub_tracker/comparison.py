@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from typing import TYPE_CHECKING, Any
@@ -36,41 +37,36 @@ class ComparisonResults:
         code_block_compute_time: Mapping[str, Sessions],
         code_blocks_missing: Mapping[str, list[str]] | None = None,
     ) -> None:
-        self._overall = overall_resource_usage
-        self._blocks = code_block_resource_usage
-        self._times = code_block_compute_time
         self.code_blocks_missing = dict(code_blocks_missing or {})
+        self._values: dict[str, Any] = {
+            'overall_resource_usage': overall_resource_usage,
+            'code_block_resource_usage': code_block_resource_usage,
+            'code_block_compute_time': code_block_compute_time,
+            'code_blocks_missing': self.code_blocks_missing,
+        }
 
     def __str__(self) -> str:
         """Return all values as text."""
-        return text.comparison_text(self.to_json())
+        return text.comparison_text(self._values)
 
     @property
     def overall_resource_usage(self) -> dict[str, Any]:
         """By measurement, a :class:`pandas.Series` with the value of each run."""
-        return _series(self._overall, 'overall_resource_usage')
+        return _series(self._values['overall_resource_usage'])
 
     @property
     def code_block_resource_usage(self) -> dict[str, dict[str, Any]]:
         """By measurement and code block, a :class:`pandas.Series` with the value of each run."""
-        return {name: _series(blocks, 'code_block_resource_usage') for name, blocks in self._blocks.items()}
+        return {name: _series(blocks) for name, blocks in self._values['code_block_resource_usage'].items()}
 
     @property
     def code_block_compute_time(self) -> dict[str, Any]:
         """By code block, a :class:`pandas.Series` with the time of each run."""
-        return _series(self._times, 'code_block_compute_time')
+        return _series(self._values['code_block_compute_time'])
 
     def to_json(self) -> dict[str, Any]:
         """Return all values, unknown ones as None."""
-        return {
-            'overall_resource_usage': {name: dict(values) for name, values in self._overall.items()},
-            'code_block_resource_usage': {
-                measurement: {name: dict(values) for name, values in blocks.items()}
-                for measurement, blocks in self._blocks.items()
-            },
-            'code_block_compute_time': {name: dict(values) for name, values in self._times.items()},
-            'code_blocks_missing': {name: list(sessions) for name, sessions in self.code_blocks_missing.items()},
-        }
+        return copy.deepcopy(self._values)
 
 
 class TrackingComparison:
@@ -157,6 +153,5 @@ def _ordered(sessions: Sessions) -> Sessions:
     return dict(sorted(sessions.items(), key=lambda item: (item[1] is None, item[1] or 0.0)))
 
 
-def _series(values: Mapping[str, Sessions], attribute: str) -> dict[str, Any]:
-    what = f'ComparisonResults.{attribute}'
-    return {name: results.number_series(sessions, what) for name, sessions in values.items()}
+def _series(values: Mapping[str, Sessions]) -> dict[str, Any]:
+    return {name: results.number_series(sessions, 'ComparisonResults') for name, sessions in values.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from importlib import import_module
@@ -70,7 +71,7 @@ class CodeBlockResults:
             'num_non_empty_calls': self.num_non_empty_calls,
             'num_unfinished_calls': self.num_unfinished_calls,
             'compute_time': dict(self._compute_time),
-            'resource_usage': {name: dict(values) for name, values in self._resource_usage.items()},
+            'resource_usage': copy.deepcopy(self._resource_usage),
         }
 
 
@@ -107,7 +108,7 @@ class SubTrackingResults:
     def to_json(self) -> dict[str, Any]:
         """Return all values, unknown ones as None."""
         return {
-            'overall': {name: dict(values) for name, values in self._overall.items()},
+            'overall': copy.deepcopy(self._overall),
             'static_data': dict(self._static_data),
             'code_block_results': [block.to_json() for block in self.code_block_results],
         }
