@@ -6,7 +6,7 @@ they are, and which are left out because nothing is known of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -98,25 +98,55 @@ class _Wanted(NamedTuple):
 
 
 _WHOSE = {COMBINED: 'all processes', MAIN: 'main process', DESCENDANTS: 'descendants'}
-_RAM = [_Wanted(f'{group}_total_rss', title, group) for group, title in _WHOSE.items()]
-_CPU = [
-    *(_Wanted(f'{group}_cpu', title, group) for group, title in _WHOSE.items()),
-    _Wanted('system_cpu', 'whole machine', SYSTEM),
-]
-_GPU_RAM = [
-    *(_Wanted(f'{group}_gpu_ram', title, group) for group, title in _WHOSE.items()),
-    _Wanted('system_gpu_ram', 'all users', SYSTEM),
-]
-_GPU = [_Wanted('gpu_utilization', 'all GPUs, added up', COMBINED)]
-_IO = [
-    _Wanted('combined_io_read', 'read from storage', COMBINED),
-    _Wanted('combined_io_written', 'written to storage', OTHER),
-    _Wanted('combined_io_read_by_calls', 'read by calls', DESCENDANTS),
-    _Wanted('combined_io_written_by_calls', 'written by calls', LESSER),
-]
-_POWER = [_Wanted('gpu_energy', 'GPUs in use', COMBINED), _Wanted('cpu_package_energy', 'CPU packages', OTHER)]
-KEYS = ('ram', 'cpu', 'gpu_ram', 'gpu', 'io', 'power')
+
+
+class _Kind(NamedTuple):
+    """What a panel shows where GPUs were not recorded one by one, in its unit: ``scale`` times the columns."""
+
+    title: str
+    unit: str
+    columns: Sequence[_Wanted]
+    is_rate: bool = False
+    scale: float = 1.0
+
+
+def _by_group(column: str, *others: _Wanted) -> Sequence[_Wanted]:
+    return [*(_Wanted(f'{group}_{column}', title, group) for group, title in _WHOSE.items()), *others]
+
+
+_KINDS = {
+    'ram': _Kind('RAM', 'bytes', _by_group('total_rss')),
+    'cpu': _Kind(
+        'CPU',
+        'percent',
+        _by_group('cpu', _Wanted('system_cpu', 'whole machine', SYSTEM)),
+        is_rate=True,
+        scale=_PERCENT,
+    ),
+    'gpu_ram': _Kind('GPU memory', 'bytes', _by_group('gpu_ram', _Wanted('system_gpu_ram', 'all users', SYSTEM))),
+    'gpu': _Kind('GPU utilization', 'percent', [_Wanted('gpu_utilization', 'all GPUs, added up', COMBINED)]),
+    'io': _Kind(
+        'I/O',
+        'bytes/s',
+        [
+            _Wanted('combined_io_read', 'read from storage', COMBINED),
+            _Wanted('combined_io_written', 'written to storage', OTHER),
+            _Wanted('combined_io_read_by_calls', 'read by calls', DESCENDANTS),
+            _Wanted('combined_io_written_by_calls', 'written by calls', LESSER),
+        ],
+        is_rate=True,
+    ),
+    'power': _Kind(
+        'Power',
+        'watts',
+        [_Wanted('gpu_energy', 'GPUs in use', COMBINED), _Wanted('cpu_package_energy', 'CPU packages', OTHER)],
+        is_rate=True,
+    ),
+}
+KEYS = tuple(_KINDS)
 """The keys of all panels there can be, in their order."""
+_OF_GPUS = {'gpu_ram': [('combined_ram', 'tracked'), ('ram', 'all users')], 'gpu': [('utilization', '')]}
+"""The columns of each GPU, and whose they are."""
 
 
 def panels_of(
@@ -135,7 +165,8 @@ def panels_of(
     """
     is_whole = start is None and stop is None
     reader = _Reader(recording, recording.samples.between(start, stop), most, is_whole=is_whole)
-    found = [getattr(reader, key)() for key in KEYS if key in set(only)]
+    wanted = set(only)
+    found = [reader.panel(key) for key in KEYS if key in wanted]
     return [panel for panel in found if panel is not None]
 
 
@@ -155,10 +186,37 @@ class _Reader:
         self._is_alone = isinstance(record, dict) and record.get('has_descendants') is False
         self._has_gpus = bool(recording.gpus) or not isinstance(gpu, dict) or gpu.get('count') != 0
 
-    def ram(self) -> Panel | None:
-        """Return the resident memory, with the machine's as its limit."""
-        found = self._gauges('ram', 'RAM', 'bytes', _RAM, self._meta.ram_capacity, 'RAM of the machine')
-        return replace(found, peak=self._reported_peak()) if found and self._is_whole else found
+    def panel(self, key: str) -> Panel | None:
+        """Return a panel; None where nothing of it is known."""
+        kind = _KINDS[key]
+        limit, of_limit = self._limit(key)
+        if self._gpus and key in _OF_GPUS:
+            buckets, lines = self._of_gpus(_OF_GPUS[key])
+        else:
+            wanted = [one for one in kind.columns if self._is_there(one)]
+            if not wanted:
+                return None
+            buckets = self._buckets([one.column for one in wanted], is_rate=kind.is_rate)
+            lines = [_line(one, buckets.series[one.column], kind.scale, limit) for one in wanted]
+        known = tuple(line for line in lines if line.series.is_known)
+        if not known:
+            return None
+        peak = self._reported_peak() if key == 'ram' and self._is_whole else None
+        begin, times = buckets.begin, buckets.times
+        return Panel(key, kind.title, kind.unit, kind.is_rate, begin, times, known, limit, of_limit, peak)
+
+    def _limit(self, key: str) -> tuple[float | None, str]:
+        """Return what the values of a panel can be at most, and what that is."""
+        cores = self._meta.cores
+        sizes = {gpu.total_ram for gpu in self._gpus}
+        limits: dict[str, tuple[float | None, str]] = {
+            'ram': (self._meta.ram_capacity, 'RAM of the machine'),
+            'cpu': (None if cores is None else cores * _PERCENT, f'{cores} cores'),
+        }
+        if self._gpus:
+            limits['gpu_ram'] = sizes.pop() if len(sizes) == 1 else None, 'memory of one GPU'
+            limits['gpu'] = _PERCENT, 'one GPU'
+        return limits.get(key, (None, ''))
 
     def _reported_peak(self) -> float | None:
         try:
@@ -167,130 +225,37 @@ class _Reader:
             return None
         return float(peak) if isinstance(peak, (int, float)) and 0 < peak < float('inf') else None
 
-    def cpu(self) -> Panel | None:
-        """Return the utilization of the CPU, of which 100 percent are one core."""
-        cores = self._meta.cores
-        limit = None if cores is None else cores * _PERCENT
-        return self._rates('cpu', 'CPU', 'percent', _CPU, _PERCENT, limit, f'{cores} cores')
+    def _is_there(self, one: _Wanted) -> bool:
+        """Return whether a line says something of its own."""
+        if one.column not in self._samples.names or ('gpu' in one.column and not self._has_gpus):
+            return False
+        return not self._is_alone or one.title not in {_WHOSE[MAIN], _WHOSE[DESCENDANTS]}  # all are the main one
 
-    def gpu_ram(self) -> Panel | None:
-        """Return the memory of each GPU, or of all together where they were not recorded apart."""
-        if not self._has_gpus:
-            return None
-        if not self._gpus:
-            return self._gauges('gpu_ram', 'GPU memory', 'bytes', _GPU_RAM)
-        lines = [*self._of_gpus('combined_ram', 'tracked'), *self._of_gpus('ram', 'all users')]
-        sizes = {gpu.total_ram for gpu in self._gpus}
-        size = sizes.pop() if len(sizes) == 1 else None
-        return self._of_each('gpu_ram', 'GPU memory', 'bytes', lines, size, 'memory of one GPU')
+    def _buckets(self, columns: Sequence[str], *, is_rate: bool) -> Buckets:
+        if not is_rate:
+            return self._samples.buckets(columns, self._most)
+        return self._samples.rates(columns, self._most, max(_SHORTEST_INTERVAL, self._meta.interval or 0.0))
 
-    def gpu(self) -> Panel | None:
-        """Return the utilization of each GPU, whoever used it."""
-        if not self._has_gpus:
-            return None
-        if not self._gpus:
-            return self._gauges('gpu', 'GPU utilization', 'percent', _GPU)
-        return self._of_each('gpu', 'GPU utilization', 'percent', self._of_gpus('utilization', ''), _PERCENT, 'one GPU')
-
-    def io(self) -> Panel | None:
-        """Return what was read and written a second."""
-        return self._rates('io', 'I/O', 'bytes/s', _IO)
-
-    def power(self) -> Panel | None:
-        """Return the power of devices, from their counters of energy."""
-        return self._rates('power', 'Power', 'watts', _POWER if self._has_gpus else _POWER[1:])
-
-    def _gauges(
-        self, key: str, title: str, unit: str, wanted: Sequence[_Wanted], limit: float | None = None, of_limit: str = ''
-    ) -> Panel | None:
-        wanted = self._there(wanted)
-        if not wanted:
-            return None
-        buckets = self._samples.buckets([one.column for one in wanted], self._most)
-        return _panel(key, title, unit, buckets, _lines(wanted, buckets), limit, of_limit, is_rate=False)
-
-    def _rates(
-        self,
-        key: str,
-        title: str,
-        unit: str,
-        wanted: Sequence[_Wanted],
-        scale: float = 1.0,
-        limit: float | None = None,
-        of_limit: str = '',
-    ) -> Panel | None:
-        wanted = self._there(wanted)
-        if not wanted:
-            return None
-        interval = max(_SHORTEST_INTERVAL, self._meta.interval or 0.0)
-        buckets = self._samples.rates([one.column for one in wanted], self._most, interval)
-        lines = [_limited(line, limit) for line in _lines(wanted, buckets, scale)]
-        return _panel(key, title, unit, buckets, lines, limit, of_limit, is_rate=True)
-
-    def _of_each(
-        self, key: str, title: str, unit: str, lines: list[Line], limit: float | None, of_limit: str
-    ) -> Panel | None:
-        """Return a panel of lines of GPUs, all of which have the same times."""
-        buckets = next(iter(self._all_gpus().values()))
-        lines = [line for line in lines if len(line.series.mean) == len(buckets.times)]
-        return _panel(key, title, unit, buckets, lines, limit, of_limit, is_rate=False)
-
-    def _of_gpus(self, column: str, what: str) -> list[Line]:
-        found = []
-        numbers = {gpu.id: number for number, gpu in enumerate(self._gpus)}
-        for place, (gpu, buckets) in enumerate(self._all_gpus().items()):
-            title = ', '.join(part for part in (f'GPU {numbers[gpu]}', what) if part)
-            turn, color = divmod(place, len(_GPU_ROLES))
-            dash = _OF_ALL_USERS if what == 'all users' else _TURNS[turn % len(_TURNS)]
-            found.append(Line(f'{gpu}.{column}', title, _GPU_ROLES[color], buckets.series[column], dash))
-        return found
-
-    def _all_gpus(self) -> dict[int, Buckets]:
+    def _of_gpus(self, columns: Sequence[tuple[str, str]]) -> tuple[Buckets, list[Line]]:
+        """Return the lines of all GPUs with the same times as the first, and its times."""
         if self._per_gpu is None:
             self._per_gpu = self._samples.of_each_gpu([gpu.id for gpu in self._gpus], self._most)
-        return self._per_gpu
-
-    def _there(self, wanted: Sequence[_Wanted]) -> list[_Wanted]:
-        """Return those of the lines that say something of their own."""
-        shown = [one for one in wanted if one.column in self._samples.names]
-        if self._is_alone:  # all processes are the main one
-            shown = [one for one in shown if one.role not in {MAIN, DESCENDANTS} or one.title not in _WHOSE.values()]
-        return shown
-
-
-def _lines(wanted: Sequence[_Wanted], buckets: Buckets, scale: float = 1.0) -> list[Line]:
-    return [
-        Line(one.column, one.title, one.role, _scaled(buckets.series[one.column], scale), _DASHES.get(one.role, ()))
-        for one in wanted
-    ]
+        first = next(iter(self._per_gpu.values()))
+        numbers = {gpu.id: number for number, gpu in enumerate(self._gpus)}
+        found = []
+        for column, whose in columns:
+            for place, (gpu, buckets) in enumerate(self._per_gpu.items()):
+                title = ', '.join(part for part in (f'GPU {numbers[gpu]}', whose) if part)
+                turn, color = divmod(place, len(_GPU_ROLES))
+                dash = _OF_ALL_USERS if column == 'ram' else _TURNS[turn % len(_TURNS)]
+                found.append(Line(f'{gpu}.{column}', title, _GPU_ROLES[color], buckets.series[column], dash))
+        return first, [line for line in found if len(line.series.mean) == len(first.times)]
 
 
-def _limited(line: Line, limit: float | None) -> Line:
-    """Return the line of a whole machine not above its limit: its counters come in ticks of 10 ms."""
-    if limit is None or line.role != SYSTEM:
-        return line
-    parts = ([None if value is None else min(value, limit) for value in part] for part in line.series)
-    return replace(line, series=type(line.series)(*parts))
-
-
-def _scaled(series: Series, scale: float) -> Series:
-    if scale == 1:
-        return series
-    return type(series)(*([None if value is None else value * scale for value in part] for part in series))
-
-
-def _panel(
-    key: str,
-    title: str,
-    unit: str,
-    buckets: Buckets,
-    lines: Sequence[Line],
-    limit: float | None,
-    of_limit: str,
-    *,
-    is_rate: bool,
-) -> Panel | None:
-    known = tuple(line for line in lines if line.series.is_known)
-    if not known:
-        return None
-    return Panel(key, title, unit, is_rate, buckets.begin, buckets.times, known, limit, of_limit)
+def _line(one: _Wanted, series: Series, scale: float, limit: float | None) -> Line:
+    """Return a line in the unit of its panel; that of a whole machine is not above its limit: it has ticks of 10 ms."""
+    most = limit if limit is not None and one.role == SYSTEM else float('inf')
+    if scale != 1 or most < float('inf'):
+        parts = ([None if value is None else min(value * scale, most) for value in part] for part in series)
+        series = type(series)(*parts)
+    return Line(one.column, one.title, one.role, series, _DASHES.get(one.role, ()))
