@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.errors import ParameterError, RecordingError
 from gpu_tracker.figures import figure as worded
+from gpu_tracker.recording.reading.model import or_unknown
 from gpu_tracker.system.terminal_text import printable
 from gpu_tracker.views.bands import name_of, shading_of
 from gpu_tracker.views.panels import COMBINED, DESCENDANTS, KEYS, LESSER, MAIN, OTHER, SYSTEM, panels_of
@@ -215,11 +216,10 @@ def _time_unit(seconds: float) -> tuple[float, str]:
 
 def _caption(recording: Recording) -> str:
     meta = recording.meta
-    command = ' '.join(meta.command) if meta.command else f'process {meta.root_pid}'
     peaks = worded(recording.duration, 'seconds')
     interval = '' if meta.interval is None else f', sampled every {meta.interval:g} s'
-    where = f'{meta.host or "N/A"}, {(meta.started or "N/A")[:10]}, {peaks}{interval}, {meta.program or "N/A"}'
-    lines = textwrap.wrap(printable(command), _CAPTION, max_lines=2, placeholder=' …')
+    where = f'{or_unknown(meta.host)}, {or_unknown(meta.started)[:10]}, {peaks}{interval}, {or_unknown(meta.program)}'
+    lines = textwrap.wrap(printable(meta.title), _CAPTION, max_lines=2, placeholder=' …')
     return '\n'.join(_plain(line) for line in [*lines, printable(where)])
 
 

@@ -77,12 +77,22 @@ class Meta:
         return self.ended == STOPPED
 
     @property
+    def title(self) -> str:
+        """What was tracked: the words of the command, or the process."""
+        return ' '.join(self.command) if self.command else f'process {or_unknown(self.root_pid)}'
+
+    @property
     def exit_in_words(self) -> str | None:
         """How a run has ended, such as ``with exit code 0`` or ``by SIGKILL``; None: it has no exit code."""
         if self.exit_code is None:
             return None
         code = exit_code_in_words(self.exit_code)
         return code if self.termination_reason is None else f'{code}, {ended_by(self.termination_reason)}'
+
+
+def or_unknown(value: object) -> str:
+    """Return a value as text, ``N/A`` for None."""
+    return 'N/A' if value is None else str(value)
 
 
 def exit_code_in_words(code: int) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.job import place_in_job
 from gpu_tracker.recording.reading import tree
+from gpu_tracker.recording.reading.model import or_unknown
 from gpu_tracker.recording.reading.plain import plain
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.result import formats
@@ -180,21 +181,21 @@ def _summary(recording: Recording, units: Sequence[str | None]) -> dict[str, Any
 
 def _heading(recording: Recording) -> Iterator[str]:
     meta = recording.meta
-    yield ' '.join(meta.command) if meta.command else f'process {_or_unknown(meta.root_pid)}'
+    yield meta.title
     system = ' '.join(part for part in (meta.system, meta.machine) if part)
     details = ', '.join(part for part in (system, f'Python {meta.python}' if meta.python else '') if part)
-    host = f'{_or_unknown(meta.host)} ({details})' if details else _or_unknown(meta.host)
+    host = f'{or_unknown(meta.host)} ({details})' if details else or_unknown(meta.host)
     yield _line('host', host)
     if meta.job is not None:
         yield _line('job', place_in_job(meta.job))
     if meta.folder:
         yield _line('folder', meta.folder)
-    yield _line('started', _or_unknown(meta.started))
+    yield _line('started', or_unknown(meta.started))
     yield _line('ended', ending(recording))
     samples = len(recording.samples)
     interval = '' if meta.interval is None else f', every {meta.interval:g} s'
     yield _line('samples', f'{samples:,} in {recording.duration or 0.0:,.3f} s{interval}')
-    yield _line('written by', _or_unknown(meta.program))
+    yield _line('written by', or_unknown(meta.program))
     if meta.region_lines_lost:
         yield _line('lost', f'{meta.region_lines_lost:,} lines of the log of regions')
     if meta.samples_lost:
@@ -220,10 +221,6 @@ def _result(recording: Recording, units: Sequence[str | None], adaptive: Collect
 
 def _line(name: str, text: str) -> str:
     return f'{"":{_INDENT}}{name:<12}{text}'
-
-
-def _or_unknown(value: object) -> str:
-    return 'N/A' if value is None else str(value)
 
 
 def has_gpus(recording: Recording) -> bool:

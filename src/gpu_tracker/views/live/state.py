@@ -6,6 +6,7 @@ import heapq
 import json
 from typing import TYPE_CHECKING
 
+from gpu_tracker.recording.reading.model import or_unknown
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.system.terminal_text import printable
 from gpu_tracker.views.live.model import Figure, ProcessState, RegionState, State
@@ -53,8 +54,8 @@ class Source:
         goes_on = ending is None
         regions = self._of_running(self._tail.open_regions()) if goes_on else ()
         return State(
-            title=_title(meta),
-            place=_place(meta),
+            title=printable(meta.title.replace('\n', ' ')),
+            place=printable(f'pid {or_unknown(meta.root_pid)} on {or_unknown(meta.host)}'),
             seconds=self._seconds,
             figures=[*self._run_figures(meta), *self._gpu_figures(are_used=True), *self._rate_figures()],
             other_gpus=self._gpu_figures(are_used=False),
@@ -204,19 +205,6 @@ _COUNTERS = ('combined_cpu', *_RATES)
 
 def _figure(name: str, unit: str, series: Series, whole: float | None = None) -> Figure:
     return Figure(name, unit, series.last, series.last_known, series.peak, whole, series.points())
-
-
-def _title(meta: Meta) -> str:
-    words = ' '.join(meta.command) if meta.command else f'process {_or_unknown(meta.root_pid)}'
-    return printable(words.replace('\n', ' '))
-
-
-def _place(meta: Meta) -> str:
-    return printable(f'pid {_or_unknown(meta.root_pid)} on {_or_unknown(meta.host)}')
-
-
-def _or_unknown(value: object) -> str:
-    return 'N/A' if value is None else str(value)
 
 
 def _ending(meta: Meta, *, is_written: bool) -> str | None:

@@ -9,6 +9,7 @@ from gpu_tracker.control_groups.oom_kills import sentence
 from gpu_tracker.figures import figure
 from gpu_tracker.job import place_in_job
 from gpu_tracker.recording.reading import tree
+from gpu_tracker.recording.reading.model import or_unknown
 from gpu_tracker.recording.reading.shown import bounded, process_figures
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.result.sampling import record_of
@@ -41,8 +42,7 @@ class RegionLine(NamedTuple):
 
 def command_of(meta: Meta) -> str:
     """Return what was run, in one line."""
-    text = ' '.join(meta.command) if meta.command else f'process {_or_unknown(meta.root_pid)}'
-    return shortened(text, _LONGEST_COMMAND)
+    return shortened(meta.title, _LONGEST_COMMAND)
 
 
 def heading(recordings: Sequence[Recording], names: Sequence[str]) -> Element:
@@ -61,11 +61,11 @@ def heading(recordings: Sequence[Recording], names: Sequence[str]) -> Element:
 def _facts(recording: Recording) -> Element:
     meta = recording.meta
     pairs = [
-        ('Host', _or_unknown(meta.host)),
+        ('Host', or_unknown(meta.host)),
         *(() if meta.job is None else [('Job', place_in_job(meta.job))]),
-        ('Machine', f'{_or_unknown(meta.cores)} cores, {figure(meta.ram_capacity, "bytes")} RAM'),
+        ('Machine', f'{or_unknown(meta.cores)} cores, {figure(meta.ram_capacity, "bytes")} RAM'),
         *(
-            (f'GPU {number}', f'{_or_unknown(gpu.name)}, {figure(gpu.total_ram, "bytes")}')
+            (f'GPU {number}', f'{or_unknown(gpu.name)}, {figure(gpu.total_ram, "bytes")}')
             for number, gpu in enumerate(recording.gpus)
         ),
         ('Started', _started(meta.started)),
@@ -78,7 +78,7 @@ def _facts(recording: Recording) -> Element:
 def _started(date: str | None) -> str:
     """Return a date in ISO 8601 and UTC as people read it, to the second."""
     if date is None:
-        return _or_unknown(date)
+        return or_unknown(date)
     day, _, time = date.partition('T')
     return f'{day} {time[:8]} UTC' if time else date
 
@@ -312,7 +312,7 @@ def sampling(recording: Recording) -> Element | None:
             lines = []  # of a stranger's file
     meta = recording.meta
     interval = '' if meta.interval is None else f' every {meta.interval:g} s'
-    lines.append(f'Recorded{interval} by {_or_unknown(meta.program)}, Python {_or_unknown(meta.python)}.')
+    lines.append(f'Recorded{interval} by {or_unknown(meta.program)}, Python {or_unknown(meta.python)}.')
     items = [element('li', line) for line in lines]
     items += [element('li', f'{message.level}: {message.text}') for message in recording.messages[:_MOST_MESSAGES]]
     return element('ul', *items)
@@ -338,7 +338,3 @@ def _alternating(first: Sequence[str], second: Sequence[str]) -> Iterator[str]:
     for one, other in zip_longest(first, second, fillvalue=''):
         yield one
         yield other
-
-
-def _or_unknown(value: object) -> str:
-    return 'N/A' if value is None else str(value)
