@@ -71,7 +71,9 @@ def _run(arguments: list[str]) -> int:
             command = f' {arguments[0]}' if arguments and arguments[0] in COMMANDS else ''
             output.complain(f"{error}\nTry 'gpu-tracker{command} --help'.")
         elif isinstance(error, GpuTrackerError):
-            output.complain(str(error))
+            from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415
+
+            output.complain('\n'.join(map(printable, str(error).split('\n'))))
         else:
             output.complain(f'internal error: {type(error).__name__}: {error}')
         return output.FAILURE

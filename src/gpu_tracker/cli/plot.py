@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output
-from gpu_tracker.cli.report import check_begin, seconds_of
+from gpu_tracker.cli.report import check_begin, part_of, write
 from gpu_tracker.cli.show import values_of, with_recording
 from gpu_tracker.errors import ParameterError
 
@@ -39,16 +39,13 @@ def run(arguments: list[str]) -> int:
     values = values_of(TEXT, arguments, 'name the picture to write with -o: PATH.png, PATH.svg or PATH.pdf')
     if isinstance(values, str):
         return output.print_text(values)
-    from gpu_tracker.system import files  # noqa: PLC0415 - help does without
-    from gpu_tracker.views import plot  # noqa: PLC0415 - as above
+    from gpu_tracker.views import plot  # noqa: PLC0415 - help does without
 
     path = os.path.expanduser(str(values['--output']))
     kind = os.path.splitext(path)[1].removeprefix('.').lower()
     if kind not in plot.FORMATS:
         raise ParameterError('--output', path, 'a path that ends in .png, .svg or .pdf')
-    start, stop = seconds_of('--from', values['--from']), seconds_of('--to', values['--to'])
-    if start is not None and stop is not None and stop <= start:
-        raise ParameterError('--to', values['--to'], f'more than --from, which is {start:g}')
+    start, stop = part_of(values)
     only = None if values['--only'] is None else str(values['--only']).split(',')
     try:
         plot.keys_of(only or ())
@@ -57,12 +54,7 @@ def run(arguments: list[str]) -> int:
 
     def draw(recording: Recording) -> int:
         check_begin([recording], start)
-        drawn = plot.picture(plot.plot(recording, only, start, stop), kind)
-        try:
-            files.write_pieces(path, [drawn])
-        except OSError as error:
-            output.complain(f'cannot write {path}: {output.reason(error)}')
-            return output.FAILURE
+        write(path, plot.picture(plot.plot(recording, only, start, stop), kind))
         return 0
 
     return with_recording(str(values['<file>']), path, draw, salvage=bool(values['--salvage']))

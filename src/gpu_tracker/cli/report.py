@@ -56,9 +56,7 @@ def run(arguments: list[str]) -> int:
         return output.print_text(values)
     given = values['<file>']
     files = list(given) if isinstance(given, list) else []
-    start, stop = seconds_of('--from', values['--from']), seconds_of('--to', values['--to'])
-    if start is not None and stop is not None and stop <= start:
-        raise ParameterError('--to', values['--to'], f'more than --from, which is {start:g}')
+    start, stop = part_of(values)
     path = None if values['--output'] is None else os.path.expanduser(str(values['--output']))
     if os.path.splitext(path or '')[1].lower() not in _ENDINGS:
         advice = 'gpu-tracker plot draws a recording as .png, .svg or .pdf'
@@ -68,11 +66,18 @@ def run(arguments: list[str]) -> int:
     return _write(files, path, start, stop, salvage=bool(values['--salvage']))
 
 
-def seconds_of(option: str, given: object) -> float | None:
-    """Return the seconds that an option has, None where it was not given.
+def part_of(values: options.Values) -> tuple[float | None, float | None]:
+    """Return the seconds that --from and --to have, None for one that was not given.
 
-    :raises ParameterError: where it is no number of seconds that a run can have.
+    :raises ParameterError: if they are no seconds that a run can have, or in the wrong order.
     """
+    start, stop = (_seconds(option, values[option]) for option in ('--from', '--to'))
+    if start is not None and stop is not None and stop <= start:
+        raise ParameterError('--to', values['--to'], f'more than --from, which is {start:g}')
+    return start, stop
+
+
+def _seconds(option: str, given: object) -> float | None:
     if given is None:
         return None
     accepted = 'a number of seconds from the first sample'
@@ -92,35 +97,24 @@ def check_begin(recordings: Sequence[Recording], start: float | None) -> None:
 def _write(files: list[str], path: str | None, start: float | None, stop: float | None, *, salvage: bool) -> int:
     from gpu_tracker.recording.export import check_destination  # noqa: PLC0415 - help does without
     from gpu_tracker.recording.reading.recording import load  # noqa: PLC0415 - as above
-    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
     from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - as above
 
-    try:
-        with ExitStack() as stack:
-            recordings = [stack.enter_context(load(file, salvage=salvage)) for file in files]
-            path = _path_beside(os.path.splitext(files[0])[0]) if path is None else path
-            if path != '-':
-                for recording in recordings:
-                    check_destination(recording, path)
-            check_begin(recordings, start)
-            page = html_page(recordings, start=start, stop=stop)
-    except RecordingError as error:
-        raise RecordingError(printable(str(error))) from error
-    return _deliver(page, path)
+    with ExitStack() as stack:
+        recordings = [stack.enter_context(load(file, salvage=salvage)) for file in files]
+        path = _path_beside(os.path.splitext(files[0])[0]) if path is None else path
+        if path != '-':
+            for recording in recordings:
+                check_destination(recording, path)
+        check_begin(recordings, start)
+        return _deliver(html_page(recordings, start=start, stop=stop), path)
 
 
 def _write_job(folder: str, path: str | None) -> int:
     from gpu_tracker.jobs.loading import load_job  # noqa: PLC0415 - as above
-    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
     from gpu_tracker.views.job_page import job_page  # noqa: PLC0415 - as above
 
-    try:
-        report = load_job(folder)
-        path = _path_beside(folder.rstrip('/') or 'job') if path is None else path
-        page = job_page(report)
-    except RecordingError as error:
-        raise RecordingError(printable(str(error))) from error
-    return _deliver(page, path)
+    report = load_job(folder)
+    return _deliver(job_page(report), _path_beside(folder.rstrip('/') or 'job') if path is None else path)
 
 
 def _path_beside(path: str) -> str:
@@ -146,15 +140,23 @@ def _path_beside(path: str) -> str:
 
 def _deliver(page: str, path: str) -> int:
     """Write the page, to standard output where the path is ``-``; return the exit code."""
-    from gpu_tracker.system import files as files_of_system  # noqa: PLC0415 - as above
     from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
 
     if path == '-':
         return output.print_text(page)
-    try:
-        files_of_system.write_pieces(path, [page.encode()])
-    except OSError as error:
-        output.complain(f'cannot write {printable(path)}: {output.reason(error)}')
-        return output.FAILURE
+    write(path, page.encode())
     output.say(f'The report is in {printable(path)}')
     return 0
+
+
+def write(path: str, content: bytes) -> None:
+    """Write a page or a picture.
+
+    :raises RecordingError: if it cannot be written; a file that was there stays as it was.
+    """
+    from gpu_tracker.system import files  # noqa: PLC0415 - as above
+
+    try:
+        files.write_pieces(path, [content])
+    except OSError as error:
+        raise RecordingError(f'cannot write {path}: {output.reason(error)}') from error
