@@ -20,8 +20,8 @@ Usage:
   gpu-tracker report [options] <file>...
 
 Options:
-  -o --output=<file>   Where to write the page: a path, or - for standard output.
-                       Default: beside the first recording, with the ending .html.
+  -o --output=<file>   Where to write the page: a path that ends in .html, or - for
+                       standard output. Default: beside the first recording.
   --from=<seconds>     Show the charts from this time on: seconds from the first
                        sample. A part of a long run has finer charts.
   --to=<seconds>       Show them up to this time.
