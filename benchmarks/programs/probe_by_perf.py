@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import probe
+from gpu_tracker.cli import options, probe
 from gpu_tracker.cuda_probe.probe_session import Probe
 
 if TYPE_CHECKING:
@@ -18,4 +18,7 @@ def _by_perf(limits: Limits, libraries: Sequence[str], command: Sequence[str]) -
     return Probe(limits, libraries, command, engine='perf')
 
 
-sys.exit(probe.run(['probe', *sys.argv[1:]], _by_perf))
+given = options.parse(probe.TEXT, sys.argv[1:], 'probe')
+if isinstance(given, str):
+    sys.exit(given)
+sys.exit(probe.run(given, _by_perf))

@@ -13,10 +13,10 @@ from contextlib import closing
 
 def merge(folder: str, option: str) -> int:
     """Write the report of the job, as the command does, and return the number of its ranks."""
-    from gpu_tracker.cli.merge import run  # noqa: PLC0415 - the others do without
+    from gpu_tracker.cli import main  # noqa: PLC0415 - the others do without
 
     path = f'{folder}-report.json'
-    if run(['merge', folder, '-f', 'json', '-o', path, option]) != 0:
+    if main(['merge', folder, '-f', 'json', '-o', path, option]) != 0:
         sys.exit('merge has failed')
     with open(path, encoding='utf-8') as file:
         text = file.read(4096)  # the totals are at the beginning

@@ -141,7 +141,7 @@ def test_wrong_arguments_are_named() -> None:
         (['-n'], f'-n needs a value\n{HINT}'),
         (['-l', '1', '-l', '1'], f'-l was given twice\n{HINT}'),
         (['--'], f'the command is empty\n{HINT}'),
-        (['-l', '1', '-5'], f"unexpected argument '-5'\n{HINT}"),
+        (['-l', '1', '-5'], f'unknown option -5\n{HINT}'),
     ]
     told = [called('available', *arguments) for arguments, _ in complaints]
     assert [(one.returncode, one.stdout) for one in told] == [(125, '')] * len(complaints)

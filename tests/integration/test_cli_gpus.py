@@ -268,7 +268,10 @@ def test_wrong_arguments_are_named() -> None:
         f"{seconds} 'often'\n",
         f"{seconds} 'inf'\n",
         "unknown option --colour: did you mean --no-color?\nTry 'gpu-tracker ls --help'.\n",
-        "unexpected argument '0'\nTry 'gpu-tracker gpus --help'.\n",
+        (
+            'these arguments do not fit. Usage:\n  gpu-tracker gpus [options]\n  gpu-tracker ls [options]\n'
+            "Try 'gpu-tracker gpus --help'.\n"
+        ),
         "--json takes no value\nTry 'gpu-tracker ls --help'.\n",
     ]
     assert called('ls', '--help').stdout.startswith('Shows the GPUs of this machine')

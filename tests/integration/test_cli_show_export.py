@@ -98,6 +98,9 @@ def test_what_is_no_recording_is_said_in_a_line(tmp_path: Path, command: tuple[s
     )
 
 
+FIT = 'these arguments do not fit. Usage:\n'
+
+
 @pytest.mark.parametrize(
     ('arguments', 'said'),
     [
@@ -114,14 +117,11 @@ def test_what_is_no_recording_is_said_in_a_line(tmp_path: Path, command: tuple[s
             ('export', 'x', '-f', 'xml'),
             "--format must be one of csv, jsonl, parquet, chrome-trace, sub-tracking, not 'xml'",
         ),
-        (('show',), "name the recording to read\nTry 'gpu-tracker show --help'."),
-        (('show', 'x', 'y'), "unexpected argument 'y'\nTry 'gpu-tracker show --help'."),
+        (('show',), f"{FIT}  gpu-tracker show <file> [options]\nTry 'gpu-tracker show --help'."),
+        (('show', 'x', 'y'), f"{FIT}  gpu-tracker show <file> [options]\nTry 'gpu-tracker show --help'."),
         (
             ('export', 'x'),
-            (
-                'name a format with -f: one of csv, jsonl, parquet, chrome-trace, sub-tracking\n'
-                "Try 'gpu-tracker export --help'."
-            ),
+            f"{FIT}  gpu-tracker export <file> --format=<format> [options]\nTry 'gpu-tracker export --help'.",
         ),
         (('show', 'no.db'), 'cannot read no.db: No such file or directory'),
     ],

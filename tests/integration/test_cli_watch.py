@@ -276,6 +276,9 @@ def test_a_file_whose_name_is_a_number_is_a_file(tmp_path: Path) -> None:
     assert 'The run has ended with exit code 0.' in called('watch', '1', cwd=tmp_path).stdout
 
 
+USAGE = "these arguments do not fit. Usage:\n  gpu-tracker watch <run> [options]\nTry 'gpu-tracker watch --help'."
+
+
 @pytest.mark.parametrize(
     ('words', 'complaint'),
     [
@@ -293,8 +296,8 @@ def test_a_file_whose_name_is_a_number_is_a_file(tmp_path: Path) -> None:
             [sys.executable],
             f'{sys.executable} is no recording: a recording is an SQLite database, and this file is none',
         ),
-        ([], "name the recording or the process to watch\nTry 'gpu-tracker watch --help'."),
-        (['a', 'b'], "unexpected argument 'b'\nTry 'gpu-tracker watch --help'."),
+        ([], USAGE),
+        (['a', 'b'], USAGE),
     ],
 )
 def test_what_cannot_be_watched(words: list[str], complaint: str) -> None:

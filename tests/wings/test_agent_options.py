@@ -36,7 +36,7 @@ WRONG = {
     '--config=/nowhere': "--config: cannot read '/nowhere': No such file or directory",
     '--export-users=yes': f'--export-users takes no value{TRY}',
     '--nothing': f'unknown option --nothing{TRY}',
-    'start': f"unexpected argument 'start'{TRY}",
+    'start': f'these arguments do not fit. Usage:\n  gpu-tracker agent [options]{TRY}',
 }
 
 

@@ -55,7 +55,7 @@ WRONG = {
     '--port': f'--port needs a value{TRY}',
     '-x': f'unknown option -x{TRY}',
     '-vv': f'-v was given twice{TRY}',
-    'start': f"unexpected argument 'start'{TRY}",
+    'start': f'these arguments do not fit. Usage:\n  gpu-tracker atopgpud [options]{TRY}',
 }
 
 

@@ -44,7 +44,6 @@ WRONG = {
     '--check=yes': f'--check takes no value{TRY}',
     '--socket': f'--socket needs a value{TRY}',
     '--config=': "--config must be the path of a configuration file, not ''",
-    'start': f"unexpected argument 'start'{TRY}",
 }
 
 

@@ -168,7 +168,14 @@ def test_wrong_arguments_are_told_by_the_real_program() -> None:
     assert run.stderr == "gpu-tracker: --top must be a whole number, 0 for no kernels, not 'x'\n"
     assert run.returncode == 125
     run = called('probe')
-    assert run.stderr == ("gpu-tracker: give a command, or a process with --pid\nTry 'gpu-tracker probe --help'.\n")
+    assert run.stderr == (
+        'gpu-tracker: these arguments do not fit. Usage:\n'
+        '  gpu-tracker probe [options] [--library=<path>]... [--limit=<limit>]...\n'
+        '                    [--] <command> [<argument>...]\n'
+        '  gpu-tracker probe -e <command> [options] [--library=<path>]... [--limit=<limit>]...\n'
+        '  gpu-tracker probe --pid=<pid> [options] [--library=<path>]... [--limit=<limit>]...\n'
+        "Try 'gpu-tracker probe --help'.\n"
+    )
     assert run.returncode == 125
     with subprocess.Popen(['true']) as ended:
         pass

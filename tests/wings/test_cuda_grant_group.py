@@ -285,7 +285,10 @@ def test_a_wrong_process_id_is_told(given: str) -> None:
 def test_a_process_has_to_be_given(given: list[str]) -> None:
     finished = gpu_tracker('grant-devices', *given)
     assert (finished.returncode, finished.stdout) == (125, '')
-    assert finished.stderr == ("gpu-tracker: give a process with --pid\nTry 'gpu-tracker grant-devices --help'.\n")
+    assert finished.stderr == (
+        'gpu-tracker: these arguments do not fit. Usage:\n  gpu-tracker grant-devices --pid=<pid> [--dry-run]\n'
+        "Try 'gpu-tracker grant-devices --help'.\n"
+    )
 
 
 def test_the_version_is_told_as_by_every_command() -> None:

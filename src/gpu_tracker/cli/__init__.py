@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import sys
 
-TYPE_CHECKING = False  # typing's own costs its import
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-# The first argument picks a command: a module of this folder with a function run(arguments) that returns the exit code.
-# Without one of these names the arguments belong to the tracking of a command or process.
+# The first argument picks a command: a module of this folder with its help, TEXT, and a function run(values) that
+# returns the exit code. Without one of these names the arguments belong to the tracking of a command or process.
 COMMANDS = {
     'agent': 'agent',
     'atopgpud': 'atopgpud',
@@ -58,31 +54,27 @@ def _end_by_ctrl_c() -> int:
 
 def _run(arguments: list[str]) -> int:
     """Run the command that ``arguments`` ask for; whatever goes wrong ends as one line for the user."""
-    from gpu_tracker.cli import output  # noqa: PLC0415 (inside main's care, so that Ctrl-C never shows a traceback)
+    from importlib import import_module  # noqa: PLC0415 (inside main's care, so that Ctrl-C never shows a traceback)
+
+    from gpu_tracker.cli import options, output  # noqa: PLC0415 (as above)
+    from gpu_tracker.errors import GpuTrackerError  # noqa: PLC0415 (as above)
 
     output.reserve_closed_streams()
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else ''
     try:
-        return _command(arguments)(arguments)
+        module = import_module(f'gpu_tracker.cli.{COMMANDS.get(command, DEFAULT_COMMAND)}')
+        values = options.parse(module.TEXT, arguments[1 if command else 0 :], command)
+        if isinstance(values, str):
+            return output.print_text(values)
+        code: int = module.run(values)
+    except options.UsageError as error:
+        output.complain(f"{error}\nTry 'gpu-tracker{command and ' '}{command} --help'.")
+    except GpuTrackerError as error:
+        from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 (as above)
+
+        output.complain('\n'.join(map(printable, str(error).split('\n'))))
     except Exception as error:  # noqa: BLE001 (the last resort: a traceback helps no user)
-        from gpu_tracker.cli import options  # noqa: PLC0415
-        from gpu_tracker.errors import GpuTrackerError  # noqa: PLC0415
-
-        if isinstance(error, options.UsageError):
-            command = f' {arguments[0]}' if arguments and arguments[0] in COMMANDS else ''
-            output.complain(f"{error}\nTry 'gpu-tracker{command} --help'.")
-        elif isinstance(error, GpuTrackerError):
-            from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415
-
-            output.complain('\n'.join(map(printable, str(error).split('\n'))))
-        else:
-            output.complain(f'internal error: {type(error).__name__}: {error}')
-        return output.FAILURE
-
-
-def _command(arguments: list[str]) -> Callable[[list[str]], int]:
-    """Return the function that runs the command named by the first of ``arguments``."""
-    from importlib import import_module  # noqa: PLC0415
-
-    name = COMMANDS.get(arguments[0]) if arguments else None
-    run: Callable[[list[str]], int] = import_module(f'gpu_tracker.cli.{name or DEFAULT_COMMAND}').run
-    return run
+        output.complain(f'internal error: {type(error).__name__}: {error}')
+    else:
+        return code
+    return output.FAILURE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from gpu_tracker import __version__
-from gpu_tracker.cli import options, output, serving
+from gpu_tracker.cli import options, serving
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
@@ -58,11 +58,8 @@ standard error. SIGHUP reads certificates, the token and the hosts again. Exit c
 """
 
 
-def run(arguments: list[str]) -> int:
-    """Serve as ``arguments`` ask for, and return the exit code."""
-    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Serve as ``values`` ask for, and return the exit code."""
     if values['--cuda'] and not values['--export-processes']:
         raise options.UsageError('--cuda needs --export-processes')
     interval = options.seconds('--interval', str(values['--interval']), _INTERVALS)

@@ -6,9 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import main as run_command_line
-from gpu_tracker.cli import options, output
+from gpu_tracker.cli import options
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
@@ -57,11 +56,8 @@ def main() -> int:
     return run_command_line(['atopgpud', *sys.argv[1:]])
 
 
-def run(arguments: list[str]) -> int:
-    """Serve as ``arguments`` ask for, and return the exit code."""
-    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Serve as ``values`` ask for, and return the exit code."""
     if values['--daemon'] and values['--foreground']:
         raise options.UsageError('--daemon and --foreground do not go together')
     if sys.platform != 'linux':

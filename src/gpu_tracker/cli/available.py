@@ -6,7 +6,6 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import options, output
 from gpu_tracker.errors import GpusUnavailableError, ParameterError
 from gpu_tracker.gpus import visible_devices as visible
@@ -83,15 +82,10 @@ _OPTION_OF = {
 _NONE_FREE = 1
 
 
-def run(arguments: list[str]) -> int:
-    """Do what ``arguments`` ask for, and return the exit code."""
-    own, words, _ = options.part_at_command(TEXT, arguments[1:])
-    given = [*own, *(['--', 'command'] if words else [])]
-    values = options.parse(TEXT, f'gpu-tracker {__version__}', given, arguments[0])
-    if isinstance(values, str):
-        return output.print_text(values)
-    if words is not None and not (words and words[0]):
-        raise options.UsageError('the command is empty')
+def run(values: options.Values) -> int:
+    """Do what ``values`` ask for, and return the exit code."""
+    program = values['<command>']
+    words = program if isinstance(program, list) else None
     try:
         return _available(values, words)
     except ParameterError as error:

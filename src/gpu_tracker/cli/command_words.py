@@ -116,12 +116,15 @@ def _beginning(path: str) -> bytes | None:
 
 def meant(name: str, search_path: list[str]) -> str | None:
     """Return what was probably meant by ``name``, which cannot be started; None where nothing suggests itself."""
+    from difflib import get_close_matches  # noqa: PLC0415 (only if something is mistyped)
+
     if name in COMMANDS or name in _COMMANDS_ELSEWHERE:
         return f'gpu-tracker {_COMMANDS_ELSEWHERE.get(name, name)}'
     if _is_assignment(name):
         return shlex.join(['env', name])
     if not any(blank in name for blank in _BLANKS):
-        return None
+        close = [] if '.' in name else get_close_matches(name, COMMANDS, n=1, cutoff=0.7)
+        return f'gpu-tracker {close[0]}' if close else None
     words = plain_words(name)
     if words and find_program(words[0], search_path) is not None:
         return f'{name}, without quotes around it'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import options, output
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.recording.comparing.comparison import compare
@@ -54,11 +53,8 @@ _FORMATS = ('text', 'json')
 _CONDITION_APPLIES = 1
 
 
-def run(arguments: list[str]) -> int:
-    """Compare what ``arguments`` name, and return the exit code."""
-    values = _parse(arguments)
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Compare what ``values`` name, and return the exit code."""
     shown_as = options.chosen_format(values, _FORMATS)
     conditions = [_condition(str(given)) for given in _list(values['--fail-if'])]
     groups = groups_of(_list(values['<group>']))
@@ -81,16 +77,6 @@ def run(arguments: list[str]) -> int:
     if not written:
         return output.FAILURE
     return _CONDITION_APPLIES if failed else 0
-
-
-def _parse(arguments: list[str]) -> options.Values | str:
-    try:
-        return options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    except options.UsageError as error:
-        # Groups can be as many as one likes, so what is wrong is found among the other words.
-        _, groups = options.given_and_stray(TEXT, arguments[1:])
-        rest = [word for word in arguments[1:] if word not in groups]
-        raise options.UsageError(options.explain(TEXT, rest)) from error
 
 
 def _list(value: object) -> list[str]:

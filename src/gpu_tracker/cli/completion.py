@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import COMMANDS, options, output
 from gpu_tracker.cli.help_texts import help_of
 from gpu_tracker.cli.shells import FILES, FOLDERS, PROCESSES, PROGRAM, Choice, Line, bash, fish, zsh
@@ -20,8 +19,6 @@ file names of gpu-tracker: bash, zsh or fish.
 
 Usage:
   gpu-tracker completion <shell>
-  gpu-tracker completion -h | --help
-  gpu-tracker completion -v | --version
 
 Options:
   -h --help             Print this text.
@@ -63,16 +60,8 @@ _WORDS = {'completion': tuple(_SCRIPTS), 'idle': ('status',), 'sub-track': ('com
 _LONGEST_TEXT = 70
 
 
-def run(arguments: list[str]) -> int:
-    """Print the script that ``arguments`` ask for, and return the exit code."""
-    try:
-        values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    except options.UsageError as error:
-        if options.given_and_stray(TEXT, arguments[1:])[1]:
-            raise
-        raise options.UsageError(f'name a shell: {_shells()}') from error
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Print the script that ``values`` ask for, and return the exit code."""
     shell = str(values['<shell>'])
     if shell not in _SCRIPTS:
         raise ParameterError('the shell', shell, _shells())

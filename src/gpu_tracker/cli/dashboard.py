@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
-from gpu_tracker.cli import options, output, serving
+from gpu_tracker.cli import options, serving
 from gpu_tracker.fleet.config.cluster import DEADLINES, INTERVAL, INTERVALS
 
 if TYPE_CHECKING:
@@ -49,11 +48,8 @@ Exit code 125: an option or the configuration is wrong, or the port is taken.
 """
 
 
-def run(arguments: list[str]) -> int:
-    """Serve as ``arguments`` ask for, and return the exit code."""
-    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Serve as ``values`` ask for, and return the exit code."""
     given = {name: None if value is None else str(value) for name, value in values.items()}
     interval = _seconds('--interval', given['--interval'], INTERVALS)
     deadline = _seconds('--deadline', given['--deadline'], DEADLINES)

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import options, output
-from gpu_tracker.cli.show import values_of, with_recording
+from gpu_tracker.cli.show import with_recording
 from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -33,14 +33,11 @@ Options:
 """
 
 
-def run(arguments: list[str]) -> int:
-    """Export what ``arguments`` ask for, and return the exit code."""
+def run(values: options.Values) -> int:
+    """Export what ``values`` ask for, and return the exit code."""
     from gpu_tracker.recording import export  # noqa: PLC0415 - as in show
 
     formats = f'one of {", ".join(export.FORMATS)}'
-    values = values_of(TEXT, arguments, f'name a format with -f: {formats}')
-    if isinstance(values, str):
-        return output.print_text(values)
     name = str(values['--format'])
     if name not in export.FORMATS:
         raise ParameterError('--format', name, formats)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus.inventory import Inventory
@@ -54,11 +53,8 @@ _LONGEST_INTERVAL = 1e9
 """Seconds: longer than anybody waits, and short enough for every system's clock."""
 
 
-def run(arguments: list[str]) -> int:
-    """Show what ``arguments`` ask for, and return the exit code."""
-    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Show what ``values`` ask for, and return the exit code."""
     interval = _interval(str(values['--interval']))
     brands = _brands(values['--gb'])
     watches = bool(values['--watch'])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, request
 from gpu_tracker.cli.running_process import no_process
 from gpu_tracker.errors import GpuTrackerError
@@ -15,8 +14,6 @@ Gives the control group of a process access to the device files of the NVIDIA GP
 
 Usage:
   gpu-tracker grant-devices --pid=<pid> [--dry-run]
-  gpu-tracker grant-devices -h | --help
-  gpu-tracker grant-devices -v | --version
 
 Options:
   --pid=<pid>           The process.
@@ -32,11 +29,8 @@ do it. Exit code 125: it could not be done, with the reason on standard error.
 """
 
 
-def run(arguments: list[str]) -> int:
-    """Do what ``arguments`` ask for, and return the exit code."""
-    values = _values(arguments)
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Do what ``values`` ask for, and return the exit code."""
     if sys.platform != 'linux':
         raise GpuTrackerError('grant-devices changes control groups of Linux, and runs there only')
     pid = request.process_id(str(values['--pid']))
@@ -48,14 +42,3 @@ def run(arguments: list[str]) -> int:
     if not values['--dry-run']:
         grant_plan.apply(plan)
     return output.print_text(grant_plan.report(plan, is_done=not values['--dry-run']))
-
-
-def _values(arguments: list[str]) -> dict[str, str | bool | list[str] | None] | str:
-    """Return the values by name, or what to print for help and version."""
-    try:
-        return options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    except options.UsageError:
-        given, stray = options.given_and_stray(TEXT, arguments[1:])
-        if '--pid' not in given and not stray:
-            raise options.UsageError('give a process with --pid') from None
-        raise

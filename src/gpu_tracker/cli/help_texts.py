@@ -44,9 +44,13 @@ class HelpText(NamedTuple):
 def help_of(name: str) -> HelpText:
     """Return the help of the command ``name``, empty for the one without a name."""
     text: str = import_module(f'gpu_tracker.cli.{COMMANDS[name] if name else DEFAULT_COMMAND}').TEXT
-    blocks = [_block(part) for part in text.strip('\n').split('\n\n')]
-    options = next(lines for heading, lines in blocks if heading == 'Options')
-    return HelpText(name, _first_sentence(' '.join(blocks[0][1])), blocks, _options(options))
+    blocks = blocks_of(text)
+    return HelpText(name, _first_sentence(' '.join(blocks[0][1])), blocks, options_of(dict(blocks)['Options']))
+
+
+def blocks_of(text: str) -> list[tuple[str, list[str]]]:
+    """Return the parts of a help text: each with its heading, empty if it has none, and its lines."""
+    return [_block(part) for part in text.strip('\n').split('\n\n')]
 
 
 def meanings_of(lines: list[str]) -> list[tuple[str, str]]:
@@ -76,7 +80,8 @@ def _block(part: str) -> tuple[str, list[str]]:
     return '', lines
 
 
-def _options(lines: list[str]) -> list[HelpOption]:
+def options_of(lines: list[str]) -> list[HelpOption]:
+    """Return the options that the lines below ``Options:`` explain."""
     found = []
     for form, text in meanings_of(lines):
         words = form.replace(',', ' ').replace('=', ' ').split()

@@ -7,7 +7,6 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import GpuTrackerError, ParameterError
@@ -25,8 +24,6 @@ Usage:
                    [--socket=<path>] [--verbose]
   gpu-tracker idle --print-config
   gpu-tracker idle status [--format=<format> | --json] [--socket=<path>]
-  gpu-tracker idle -h | --help
-  gpu-tracker idle -v | --version
 
 Commands:
   status                Ask the monitor that runs: which GPUs are idle or busy, since
@@ -53,11 +50,8 @@ watches the same GPUs, or none answers.
 """
 
 
-def run(arguments: list[str]) -> int:
-    """Do what ``arguments`` ask for, and return the exit code."""
-    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Do what ``values`` ask for, and return the exit code."""
     if values['--print-config']:
         from gpu_tracker.idle.config.key_table import template  # noqa: PLC0415 - not where something else is wanted
 

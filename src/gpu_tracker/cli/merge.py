@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import options, output
 from gpu_tracker.errors import RecordingError
 
@@ -44,16 +43,8 @@ page for a browser it is written by gpu-tracker report <folder>.
 FORMATS = ('text', 'json', 'summary', 'parquet')
 
 
-def run(arguments: list[str]) -> int:
-    """Write the report that ``arguments`` ask for, and return the exit code."""
-    try:
-        values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    except options.UsageError as error:
-        if not options.given_and_stray(TEXT, arguments[1:])[1]:
-            raise options.UsageError('name the folder of a job') from error
-        raise
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Write the report that ``values`` ask for, and return the exit code."""
     given = values['<folder>']
     folders = list(given) if isinstance(given, list) else []
     name = options.chosen_format(values, FORMATS)

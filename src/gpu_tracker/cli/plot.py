@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import output
+from gpu_tracker.cli import options
 from gpu_tracker.cli.report import check_begin, part_of, write
-from gpu_tracker.cli.show import values_of, with_recording
+from gpu_tracker.cli.show import with_recording
 from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -34,11 +34,8 @@ It needs matplotlib, which the extra plot installs.
 """
 
 
-def run(arguments: list[str]) -> int:
-    """Draw what ``arguments`` ask for, and return the exit code."""
-    values = values_of(TEXT, arguments, 'name the picture to write with -o: PATH.png, PATH.svg or PATH.pdf')
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Draw what ``values`` ask for, and return the exit code."""
     from gpu_tracker.views import plot  # noqa: PLC0415 - help does without
 
     path = os.path.expanduser(str(values['--output']))

@@ -16,6 +16,7 @@ from gpu_tracker.errors import GpuTrackerError, ParameterError
 from gpu_tracker.running.held_command import start_fault
 
 if TYPE_CHECKING:
+    from gpu_tracker.cli import options
     from gpu_tracker.cli.probe_request import ProbeRequest
     from gpu_tracker.cli.probing import ProbeMaker
 
@@ -26,12 +27,9 @@ synchronisations. The program is neither changed nor restarted. Linux, as root o
 the capabilities BPF and PERFMON.
 
 Usage:
-  gpu-tracker probe -h | --help
-  gpu-tracker probe -v | --version
   gpu-tracker probe [options] [--library=<path>]... [--limit=<limit>]...
                     [--] <command> [<argument>...]
-  gpu-tracker probe (-e <command> | --execute=<command>) [options]
-                    [--library=<path>]... [--limit=<limit>]...
+  gpu-tracker probe -e <command> [options] [--library=<path>]... [--limit=<limit>]...
   gpu-tracker probe --pid=<pid> [options] [--library=<path>]... [--limit=<limit>]...
 
 Options:
@@ -68,14 +66,12 @@ all the same; the report then has this reason alone. With --pid the exit code is
 """
 
 
-def run(arguments: list[str], make_probe: ProbeMaker | None = None) -> int:
-    """Probe what ``arguments`` ask for, write the report, and return the exit code.
+def run(values: options.Values, make_probe: ProbeMaker | None = None) -> int:
+    """Probe what ``values`` ask for, write the report, and return the exit code.
 
     :param make_probe: Makes a probe of limits, libraries and the command; by default one that asks the kernel.
     """
-    request = read_request(TEXT, arguments[1:], arguments[0])
-    if isinstance(request, str):
-        return output.print_text(request)
+    request = read_request(values)
     if sys.platform != 'linux':
         raise GpuTrackerError('probe works through the kernel of Linux, and runs there only')
     if request.process_id is not None:

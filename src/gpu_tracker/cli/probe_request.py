@@ -7,7 +7,6 @@ import textwrap
 from dataclasses import fields
 from typing import NamedTuple
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import options, output
 from gpu_tracker.cli import request as command_line
 from gpu_tracker.cuda_probe.limits import Limits
@@ -52,25 +51,16 @@ class ProbeRequest(NamedTuple):
     libraries: list[str]
 
 
-def read_request(text: str, arguments: list[str], name: str) -> ProbeRequest | str:
-    """Read ``arguments`` by the docopt ``text``; return what to print instead where help or the version is wanted.
+def read_request(values: options.Values) -> ProbeRequest:
+    """Return what ``values`` ask for.
 
-    :param name: The word in front of the arguments.
-    :raises UsageError: Arguments do not go together.
+    :raises UsageError: The command is empty.
     :raises ParameterError: A value is wrong.
     """
-    parted = options.part_at_command(text, arguments)
-    try:
-        values = options.parse(text, f'gpu-tracker {__version__}', command_line.shortened(parted), name)
-    except options.UsageError:
-        command_line.check_choice(text, parted)
-        raise
-    if isinstance(values, str):
-        return values
     pid = _text(values, '--pid')
     given = options.output_path(values)
     request = ProbeRequest(
-        words=[] if pid is not None else command_line.words(_text(values, '--execute'), parted),
+        words=command_line.words_of(values),
         process_id=None if pid is None else command_line.process_id(pid),
         destination=output.Destination(given),
         to_file=given is not None,

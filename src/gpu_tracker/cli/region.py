@@ -7,7 +7,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import options, output
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.errors import ParameterError
@@ -23,8 +22,6 @@ Runs a command as a named step of a script that gpu-tracker tracks.
 Usage:
   gpu-tracker region [--attribute=<k=v>]... <name> -- <command> [<argument>...]
   gpu-tracker region --shell
-  gpu-tracker region -h | --help
-  gpu-tracker region --version
 
 Options:
   -a --attribute=<k=v>   What tells this step from others of the name, as epoch=3; can
@@ -40,23 +37,13 @@ where a signal has ended it; 125 where gpu-tracker fails; 126 and 127 where the 
 cannot be started or is not found.
 """
 
-_GIVE = 'give a command after --'
 
-
-def run(arguments: list[str]) -> int:
-    """Do what ``arguments`` ask for, and return the exit code."""
-    before, words = options.part_at_dashes(arguments[1:])
-    given = [*before, *(['--', 'command'] if words else [])]
-    try:
-        values = options.parse(TEXT, f'gpu-tracker {__version__}', given, arguments[0])
-    except options.UsageError as error:
-        raise _explained(error, before, words) from None
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Do what ``values`` ask for, and return the exit code."""
     if values['--shell']:
         return _print_functions()
-    if not (words and words[0]):
-        raise options.UsageError(f'the command is empty: {_GIVE}')
+    program = values['<command>']
+    words = program if isinstance(program, list) else []
     attributes = _attributes(values['--attribute'])
     fault = start_fault(words[0], os.get_exec_path())
     if fault is not None:
@@ -65,18 +52,6 @@ def run(arguments: list[str]) -> int:
         return _become(words)
     run_it = _run if hasattr(signal, 'sigwaitinfo') else _run_portably
     return run_it(str(values['<name>']), attributes, words)
-
-
-def _explained(error: options.UsageError, before: list[str], words: list[str] | None) -> options.UsageError:
-    """Return an error that names what is missing or too much, where the arguments are right one by one."""
-    _, stray = options.given_and_stray(TEXT, before)
-    if words is None:
-        return options.UsageError(_GIVE) if stray else options.UsageError('give a name, and a command after --')
-    if not stray:
-        return options.UsageError('give a name in front of --')
-    if len(stray) > 1:
-        return options.UsageError(f'unexpected argument {stray[1]!r} after the name {stray[0]!r}')
-    return error if words else options.UsageError(f'the command is empty: {_GIVE}')
 
 
 def _print_functions() -> int:

@@ -6,7 +6,6 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import options, output
 from gpu_tracker.errors import ParameterError, RecordingError
 
@@ -43,17 +42,8 @@ _BEGINNING = 4096
 _ENDINGS = ('.html', '.htm', '')
 
 
-def run(arguments: list[str]) -> int:
-    """Write the page that ``arguments`` ask for, and return the exit code."""
-    try:
-        values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    except options.UsageError as error:
-        _, files = options.given_and_stray(TEXT, arguments[1:])
-        if not files:
-            raise options.UsageError('name the recording to show') from error
-        raise
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Write the page that ``values`` ask for, and return the exit code."""
     given = values['<file>']
     files = list(given) if isinstance(given, list) else []
     start, stop = part_of(values)

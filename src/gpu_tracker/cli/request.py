@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpu_tracker import __version__, job
+from gpu_tracker import job
 from gpu_tracker.cli import command_words, options, output
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.running.options import OPTIONS
@@ -14,53 +14,22 @@ from gpu_tracker.system import files
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpu_tracker.cli.options import Parted
     from gpu_tracker.limits import RunLimits
-
-CHOICES = 'give a command, or a process with --pid'
 
 _PROCESS_ID = 'a positive whole number'
 
 
-def shortened(parted: Parted) -> list[str]:
-    """Return the arguments for docopt, whose matching of many thousand takes seconds: of a command, its first word."""
-    return parted.own if parted.words is None else [*parted.own, '--', *parted.words[:1]]
+def words_of(values: options.Values) -> list[str]:
+    """Return the words of the command to start; there are none if a process is given.
 
-
-def check_choice(text: str, parted: Parted) -> None:
-    """Raise UsageError where not exactly one thing was given, before anything else that docopt finds.
-
-    :param text: The docopt text of the command.
-    """
-    given, stray = options.given_and_stray(text, parted.own)
-    if stray:
-        raise options.UsageError(f'unexpected argument {stray[0]!r}: {CHOICES}')
-    chosen: list[str] = [name for name in ('-e', '--pid') if name in given]
-    if chosen and parted.words and not parted.has_dashes:
-        hint = 'put the whole command in quotes, or leave out -e' if '-e' in chosen else CHOICES
-        raise options.UsageError(f'unexpected argument {parted.words[0]!r} after {chosen[0]}: {hint}')
-    chosen += [] if parted.words is None else ['--']
-    if len(chosen) > 1:
-        raise options.UsageError(f'{" and ".join(chosen)} do not go together: {CHOICES}')
-    if not chosen or parted.words == []:
-        raise options.UsageError(CHOICES)
-
-
-def words(command: str | None, parted: Parted) -> list[str]:
-    """Return the words of the command to start.
-
-    :param command: What ``-e`` was given; None: the command stands behind the options.
     :raises UsageError: It is empty.
     """
+    program, command = values['<command>'], _text(values, '--execute')
     if command is None:
-        found = parted.words or []
-        empty = not found or not found[0]
-    else:
-        found = command_words.words_to_start(command, os.get_exec_path())
-        empty = not command.strip()
-    if empty:
-        raise options.UsageError(f'the command is empty: {CHOICES}')
-    return found
+        return program if isinstance(program, list) else []
+    if not command.strip():
+        raise options.UsageError('the command is empty')
+    return command_words.words_to_start(command, os.get_exec_path())
 
 
 def process_id(given: str) -> int:
@@ -122,19 +91,11 @@ class Request(NamedTuple):
         return ParameterError(flag, error.value if given is None else given, accepted, error.advice)
 
 
-def read_request(text: str, arguments: list[str]) -> Request | str:
-    """Read ``arguments`` by the docopt ``text``; return what to print instead where help or the version is wanted.
+def read_request(values: options.Values) -> Request:
+    """Return what ``values`` ask for.
 
-    Raises UsageError where arguments do not go together, ParameterError where a value is wrong.
+    Raises UsageError where options do not go together, ParameterError where a value is wrong.
     """
-    parted = options.part_at_command(text, arguments)
-    try:
-        values = options.parse(text, f'gpu-tracker {__version__}', shortened(parted))
-    except options.UsageError:
-        check_choice(text, parted)
-        raise
-    if isinstance(values, str):
-        return values
     if values['--quiet'] and values['--verbose']:
         raise options.UsageError('--quiet and --verbose do not go together')
     if (config := _text(values, '--tconfig')) is not None:
@@ -159,7 +120,7 @@ def read_request(text: str, arguments: list[str]) -> Request | str:
             '--cgroup and --pid do not go together: a process that runs stays in its control group'
         )
     return Request(
-        words=[] if pid is not None else words(_text(values, '--execute'), parted),
+        words=words_of(values),
         process_id=None if pid is None else process_id(pid),
         destination=destination,
         format=_text(values, '--format') or '',

@@ -7,7 +7,7 @@ import shlex
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__, killed_runs
+from gpu_tracker import killed_runs
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.system.terminal_text import GAP, Column, layout, padded, printable, shortened, width_of
@@ -46,11 +46,8 @@ _COLUMNS = (
 )
 
 
-def run(arguments: list[str]) -> int:
-    """List what ``arguments`` ask for, and return the exit code."""
-    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """List what ``values`` ask for, and return the exit code."""
     found = []
     for entry in killed_runs.found():
         if isinstance(entry, RecordingError):

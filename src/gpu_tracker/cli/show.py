@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.cli.request import take_adaptive_units
 from gpu_tracker.errors import ParameterError, RecordingError
@@ -50,11 +49,8 @@ A killed run is named by its ID, which gpu-tracker runs lists, or by its file.
 FORMATS = ('text', 'json', 'summary')
 
 
-def run(arguments: list[str]) -> int:
-    """Show what ``arguments`` ask for, and return the exit code."""
-    values = values_of(TEXT, arguments)
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Show what ``values`` ask for, and return the exit code."""
     name = options.chosen_format(values, FORMATS)
     file = str(values['<file>'])
     path = options.output_path(values)
@@ -116,24 +112,6 @@ def _units(values: options.Values) -> tuple[str | None, str | None, str | None]:
         found.append(unit)
     ram, gpu_ram, time = found
     return ram, gpu_ram, time
-
-
-def values_of(text: str, arguments: list[str], needed: str = '') -> options.Values | str:
-    """Return the values of a command that reads one recording, or what to print for help and version.
-
-    :param text: The docopt text of the command.
-    :param needed: What to say where an option is missing.
-    :raises UsageError: saying what is missing or too much.
-    """
-    try:
-        return options.parse(text, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    except options.UsageError as error:
-        _, files = options.given_and_stray(text, arguments[1:])
-        if not files:
-            raise options.UsageError('name the recording to read') from error
-        if len(files) > 1:
-            raise options.UsageError(f'unexpected argument {files[1]!r}') from error
-        raise options.UsageError(needed or 'these arguments do not go together') from error
 
 
 def with_recording(file: str, output_path: str | None, use: Callable[[Recording], int], *, salvage: bool) -> int:

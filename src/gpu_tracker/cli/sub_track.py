@@ -6,7 +6,6 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker import __version__
 from gpu_tracker.cli import config_files, options, output
 from gpu_tracker.cli.options import UsageError
 from gpu_tracker.cli.output import FAILURE, Destination
@@ -26,8 +25,6 @@ Usage:
   gpu-tracker sub-track compare [--map=<name=file>]... [--cconfig=<file>]
                                 [--stat=<statistic>] [-o <file>] [-f <format> | --json]
                                 [<name=file>...]
-  gpu-tracker sub-track -h | --help
-  gpu-tracker sub-track --version
 
 Commands:
   combine               Write the code blocks of several files to a new one.
@@ -59,11 +56,8 @@ Exit code 125: a file cannot be read or written, or is something else.
 _FORMATS = ('text', 'json')
 
 
-def run(arguments: list[str]) -> int:
-    """Do what ``arguments`` ask for, and return the exit code."""
-    values = options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Do what ``values`` ask for, and return the exit code."""
     try:
         if values['combine']:
             return _combine(values)

@@ -6,13 +6,12 @@ import os
 import signal
 import sys
 
-from gpu_tracker.cli import COMMANDS, options, output
 from gpu_tracker.cli.request import read_request
-from gpu_tracker.running.held_command import start_fault
 from gpu_tracker.running.options import OPTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from gpu_tracker.cli import options
     from gpu_tracker.cli.live import LiveView
     from gpu_tracker.cli.request import Request
     from gpu_tracker.running.options import Option
@@ -23,10 +22,8 @@ Runs a command, or watches a running process, and reports the RAM, GPU RAM, CPU,
 GPU utilization and time that it and everything it starts use.
 
 Usage:
-  gpu-tracker -h | --help
-  gpu-tracker -v | --version
   gpu-tracker [options] [--] <command> [<argument>...]
-  gpu-tracker (-e <command> | --execute=<command>) [options]
+  gpu-tracker -e <command> [options]
   gpu-tracker --pid=<pid> [options]
 
 Options:
@@ -130,38 +127,14 @@ _CAN_END_TREES = sys.platform == 'linux'
 """Whether the way to track a command with its signals knows how to end it with all its descendants."""
 
 
-def run(arguments: list[str]) -> int:
-    """Track what ``arguments`` ask for, write the report, and return the exit code."""
-    if not arguments:
-        output.say(f"{_usage()}\n\nTry 'gpu-tracker --help'.")
-        return output.FAILURE
-    request = read_request(TEXT, arguments)
-    if isinstance(request, str):
-        return output.print_text(request)
-    hint = _hint(arguments[0], request)
-    if hint is not None:
-        output.complain(hint)
-        return output.NOT_FOUND
+def run(values: options.Values) -> int:
+    """Track what ``values`` ask for, write the report, and return the exit code."""
+    request = read_request(values)
     if request.live:
         from gpu_tracker.cli import live  # noqa: PLC0415 (each way to track imports only what it needs)
 
         return live.track(request, _track)
     return _track(request)
-
-
-def _usage() -> str:
-    """Return the part of the help that shows the ways to call it."""
-    return TEXT[TEXT.index('Usage:') : TEXT.index('\n\nOptions:')]
-
-
-def _hint(first: str, request: Request) -> str | None:
-    """Return what to say where the first argument was meant to be a command of gpu-tracker; None: it was not."""
-    if request.words[:1] != [first] or os.path.exists(first):  # of what is there more is known
-        return None
-    if start_fault(first, os.get_exec_path()) is None:
-        return None
-    meant = options.did_you_mean(first, COMMANDS)
-    return f'no program, and no command of gpu-tracker, is named {first!r}{meant}' if meant else None
 
 
 def _track(request: Request, view: LiveView | None = None) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from gpu_tracker import __version__
-from gpu_tracker.cli import options, output, screen
+from gpu_tracker.cli import options, screen
 from gpu_tracker.cli.watching import EndingSignals, can_draw, on_terminal, print_last
 from gpu_tracker.errors import GpuTrackerError, RecordingError
 
@@ -33,11 +32,8 @@ text.
 """
 
 
-def run(arguments: list[str]) -> int:
-    """Show what ``arguments`` ask for, and return the exit code."""
-    values = _values_of(arguments)
-    if isinstance(values, str):
-        return output.print_text(values)
+def run(values: options.Values) -> int:
+    """Show what ``values`` ask for, and return the exit code."""
     given = str(values['<run>'])
     color = screen.shows_colors() and not values['--no-color']
     if _is_process_id(given):
@@ -49,18 +45,6 @@ def run(arguments: list[str]) -> int:
 
         return watch_process.watch(int(given), color=color)
     return _watch_file(given, color=color)
-
-
-def _values_of(arguments: list[str]) -> dict[str, str | bool | list[str] | None] | str:
-    try:
-        return options.parse(TEXT, f'gpu-tracker {__version__}', arguments[1:], arguments[0])
-    except options.UsageError as error:
-        _, runs = options.given_and_stray(TEXT, arguments[1:])
-        if not runs:
-            raise options.UsageError('name the recording or the process to watch') from error
-        if len(runs) > 1:
-            raise options.UsageError(f'unexpected argument {runs[1]!r}') from error
-        raise
 
 
 def _is_process_id(given: str) -> bool:

@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import probe
+from gpu_tracker.cli import options, probe
 from gpu_tracker.errors import GpuTrackerError
 from support.cuda.cuda_reports import process, report
 
@@ -89,4 +89,5 @@ class StagedProbe:
 
 
 if __name__ == '__main__':
-    sys.exit(probe.run(['probe', *sys.argv[2:]], lambda *asked: StagedProbe(sys.argv[1], *asked)))
+    given = options.parse(probe.TEXT, sys.argv[2:], 'probe')
+    sys.exit(probe.run(given, lambda *asked: StagedProbe(sys.argv[1], *asked)))

@@ -10,7 +10,7 @@ import json
 import sys
 import threading
 
-from gpu_tracker.cli import main, options, serving
+from gpu_tracker.cli import main, serving
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.web.capacity import Limits
 from gpu_tracker.fleet.web.serve import serve
@@ -117,8 +117,7 @@ async def busy():
     await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
 
 
-def run(arguments):
-    values = options.parse(TEXT, '', arguments)
+def run(values):
     credentials = serving.token(values['--token-file']) or serving.passwords(values['--password-file'])
     access = serving.access(values, credentials, '--token-file')
     application = Application()

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
+from gpu_tracker.cli import COMMANDS, DEFAULT_COMMAND
 from gpu_tracker.cli.options import (
     UsageError,
     chosen_format,
     did_you_mean,
-    explain,
     number,
     of_option,
     output_path,
     parse,
-    part_at_command,
     seconds,
 )
 from gpu_tracker.errors import ParameterError
@@ -19,9 +20,7 @@ from gpu_tracker.errors import ParameterError
 TEXT = """Does something.
 
 Usage:
-  thing -h | --help
-  thing -v | --version
-  thing [options] [(-- <word>)]
+  thing [options] [[--] <command> [<argument>...]]
 
 Options:
   -h --help               Print this text.
@@ -33,7 +32,7 @@ Options:
 
 
 def read(*arguments: str) -> dict[str, str | bool | list[str] | None] | str:
-    return parse(TEXT, 'thing 1.0', list(arguments))
+    return parse(TEXT, arguments)
 
 
 def test_values_and_defaults() -> None:
@@ -41,13 +40,13 @@ def test_values_and_defaults() -> None:
     assert values['--colour'] == 'red'
     assert values['--count'] == '3'
     assert values['--quiet'] is True
-    assert values['<word>'] == '-x'
+    assert values['<command>'] == ['-x']
 
 
 def test_help_and_version_are_returned_to_be_printed() -> None:
     assert read('--help') == TEXT
     assert read('-h', '--nonsense') == TEXT
-    assert read('-v') == 'thing 1.0\n'
+    assert read('--quiet', '-v') == 'gpu-tracker 6.0.0\n'
 
 
 @pytest.mark.parametrize(
@@ -62,11 +61,11 @@ def test_help_and_version_are_returned_to_be_printed() -> None:
         (['--count', '--colour', 'red'], '--count needs a value'),
         (['-c'], '-c needs a value'),
         (['--quiet=yes'], '--quiet takes no value'),
-        (['--co', 'x'], '--co could be any of --colour, --count'),
-        (['--count=1', '--count=2'], '--count was given twice'),
-        (['-c', 'red', '--colour=red'], '--colour was given twice'),
-        (['word'], "unexpected argument 'word'"),
-        (['-5'], "unexpected argument '-5'"),
+        (['--co', 'x'], 'unknown option --co: did you mean --colour or --count?'),
+        (['--qui'], 'unknown option --qui: did you mean --quiet?'),
+        (['--count=1', '--count=1'], '--count was given twice'),
+        (['-c', 'red', '--colour=blue'], '-c and --colour do not go together'),
+        (['-5'], 'unknown option -5'),
         (['--quiet', '--help=x'], '--help takes no value'),
     ],
 )
@@ -79,8 +78,24 @@ def test_the_message_names_the_argument_at_fault(
     assert capfd.readouterr() == ('', '')
 
 
-def test_arguments_that_only_together_are_wrong() -> None:
-    assert explain(TEXT, ['--quiet']) == 'these arguments do not go together'
+def test_arguments_that_do_not_fit_the_usage() -> None:
+    with pytest.raises(UsageError) as raised:
+        parse('Usage:\n  thing word [options]\n\nOptions:\n  --quiet  No words.\n', ['other'])
+    assert str(raised.value) == 'these arguments do not fit. Usage:\n  thing word [options]'
+
+
+def test_a_line_of_an_explanation_that_begins_with_a_dash_is_no_option() -> None:
+    text = TEXT.replace('A number.', 'A number, not\n                          --other: that is none.')
+    with pytest.raises(UsageError, match=r'^unknown option --other:$'):
+        parse(text, ['--other:=3'])
+
+
+@pytest.mark.parametrize('name', ['', *COMMANDS])
+def test_every_help_is_read(name: str) -> None:
+    text = import_module(f'gpu_tracker.cli.{COMMANDS.get(name, DEFAULT_COMMAND)}').TEXT
+    assert parse(text, ['--help'], name) == f'{text.strip()}\n'
+    with pytest.raises(UsageError, match=r'^unknown option --zzz$'):
+        parse(text, ['--zzz'], name)
 
 
 def test_numbers() -> None:
@@ -113,37 +128,34 @@ def test_a_misspelt_name_is_answered_with_those_that_are_like_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ('arguments', 'own', 'words', 'has_dashes'),
+    ('arguments', 'words'),
     [
-        (['--count', '3', 'run', '--count', '4'], ['--count', '3'], ['run', '--count', '4'], False),
-        (['-c', 'red', '--quiet', 'run'], ['-c', 'red', '--quiet'], ['run'], False),
-        (['-cred', 'run', '--', 'x'], ['-cred'], ['run', '--', 'x'], False),
-        (['--quiet', '--', '--count'], ['--quiet'], ['--count'], True),
-        (['--quiet', '--'], ['--quiet'], [], True),
-        (['--quiet'], ['--quiet'], None, False),
-        (['-', 'x'], [], ['-', 'x'], False),
-        (['--nonsense', 'run', '--help'], ['--nonsense'], None, False),
-        (['--count'], ['--count'], None, False),
+        (['--count', '3', 'run', '--count', '4'], ['run', '--count', '4']),
+        (['-c', 'red', '--quiet', 'run'], ['run']),
+        (['-cred', 'run', '--', 'x'], ['run', '--', 'x']),
+        (['--quiet', '--', '--count'], ['--count']),
+        (['--quiet'], None),
+        (['-', 'x'], ['-', 'x']),
     ],
 )
-def test_where_another_command_begins(
-    arguments: list[str], own: list[str], words: list[str] | None, *, has_dashes: bool
-) -> None:
-    assert part_at_command(TEXT, arguments) == (own, words, has_dashes)
+def test_where_a_program_begins(arguments: list[str], words: list[str] | None) -> None:
+    values = read(*arguments)
+    assert isinstance(values, dict)
+    assert values['<command>'] == words
 
 
 def test_names_that_mean_the_same_option() -> None:
     text = TEXT.replace('--count=<n>', '--number, --count=<n>').replace('--quiet   ', '--json    ')
     text = text.replace('-c --colour=<name>      A colour. [default: red]', '-f --format=<f>  How. [default: text]')
     for arguments in (['--number=3'], ['--number', '3'], ['--count=3']):
-        values = parse(text, 'thing 1.0', arguments)
+        values = parse(text, arguments)
         assert isinstance(values, dict)
         assert (values['--count'], values['--format']) == ('3', 'text')
-    values = parse(text, 'thing 1.0', ['--json'])
+    values = parse(text, ['--json'])
     assert isinstance(values, dict)
     assert values['--format'] == 'json'
-    with pytest.raises(UsageError, match=r'^--json and --format=text do not go together$'):
-        parse(text, 'thing 1.0', ['--json', '--format=text'])
+    with pytest.raises(UsageError, match=r'^--json and --format do not go together$'):
+        parse(text, ['--json', '--format=text'])
 
 
 def test_a_format_and_the_path_of_the_output() -> None:

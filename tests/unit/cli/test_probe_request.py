@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cli.options import UsageError
+from gpu_tracker.cli.options import UsageError, parse
 from gpu_tracker.cli.probe import TEXT
 from gpu_tracker.cli.probe_request import ProbeRequest, of_option, read_request
 from gpu_tracker.cuda_probe.limits import Limits
@@ -16,11 +16,18 @@ from gpu_tracker.errors import ParameterError
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHOICES = 'give a command, or a process with --pid'
+USAGE = (
+    'these arguments do not fit. Usage:\n'
+    '  gpu-tracker probe [options] [--library=<path>]... [--limit=<limit>]...\n'
+    '                    [--] <command> [<argument>...]\n'
+    '  gpu-tracker probe -e <command> [options] [--library=<path>]... [--limit=<limit>]...\n'
+    '  gpu-tracker probe --pid=<pid> [options] [--library=<path>]... [--limit=<limit>]...'
+)
 
 
 def read(*arguments: str) -> ProbeRequest | str:
-    return read_request(TEXT, list(arguments), 'probe')
+    values = parse(TEXT, arguments, 'probe')
+    return values if isinstance(values, str) else read_request(values)
 
 
 def test_the_help_and_the_version() -> None:
@@ -70,15 +77,15 @@ def test_arguments_after_the_dashes_are_untouched() -> None:
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        ([], CHOICES),
-        (['--json'], CHOICES),
-        (['--'], CHOICES),
-        (['--', ''], f'the command is empty: {CHOICES}'),
-        (['-e', ' '], f'the command is empty: {CHOICES}'),
-        (['-e', 'true', '--pid=3'], f'-e and --pid do not go together: {CHOICES}'),
-        (['--pid=3', '--', 'true'], f'--pid and -- do not go together: {CHOICES}'),
-        (['--pid=3', 'train.py'], f"unexpected argument 'train.py' after --pid: {CHOICES}"),
-        (['--li=4', '-e', 'true'], '--li could be any of --live, --library, --limit'),
+        ([], USAGE),
+        (['--json'], USAGE),
+        (['--'], 'the command is empty'),
+        (['--', ''], 'the command is empty'),
+        (['-e', ' '], 'the command is empty'),
+        (['-e', 'true', '--pid=3'], USAGE),
+        (['--pid=3', '--', 'true'], USAGE),
+        (['--pid=3', 'train.py'], USAGE),
+        (['--li=4', '-e', 'true'], 'unknown option --li: did you mean --library or --limit or --live?'),
         (
             ['--top=1', '--library=a', '--library=b', '--limit=c', '--limit=d', '--top=2', '-e', 'x'],
             '--top was given twice',

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cli.options import UsageError
+from gpu_tracker.cli.options import UsageError, parse
 from gpu_tracker.cli.request import Request, read_request
 from gpu_tracker.cli.track import TEXT
 from gpu_tracker.errors import GpuTrackerError, ParameterError
@@ -15,11 +15,18 @@ from gpu_tracker.tracker import Tracker
 if TYPE_CHECKING:
     from pathlib import Path
 
-CHOICES = 'give a command, or a process with --pid'
+USAGE = (
+    'these arguments do not fit. Usage:\n'
+    '  gpu-tracker [options] [--] <command> [<argument>...]\n'
+    '  gpu-tracker -e <command> [options]\n'
+    '  gpu-tracker --pid=<pid> [options]'
+)
+QUOTES = 'put the whole command in quotes, or leave out'
 
 
 def read(*arguments: str) -> Request | str:
-    return read_request(TEXT, list(arguments))
+    values = parse(TEXT, arguments)
+    return values if isinstance(values, str) else read_request(values)
 
 
 def test_the_help_opens_with_what_the_tool_does() -> None:
@@ -162,27 +169,29 @@ def test_a_process() -> None:
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        ([], CHOICES),
-        (['--st=1'], CHOICES),
-        (['--'], CHOICES),
-        (['--', ''], f'the command is empty: {CHOICES}'),
-        (['-e', ''], f'the command is empty: {CHOICES}'),
-        (['-e', ' \t\n'], f'the command is empty: {CHOICES}'),
-        (['-e', 'true', '--pid=1'], f'-e and --pid do not go together: {CHOICES}'),
-        (['-e', 'true', '--', 'true'], f'-e and -- do not go together: {CHOICES}'),
-        (['--pid=1', '--', 'true'], f'--pid and -- do not go together: {CHOICES}'),
+        ([], USAGE),
+        (['--st=1'], USAGE),
+        (['--'], 'the command is empty'),
+        (['--', ''], 'the command is empty'),
+        (['-e', ''], 'the command is empty'),
+        (['-e', ' \t\n'], 'the command is empty'),
+        (['-e', 'true', '--pid=1'], USAGE),
+        (['--execute=true', '--', 'true'], f"unexpected argument 'true' after --execute: {QUOTES} --execute"),
+        (['--pid=1', '--', 'true'], USAGE),
         (['-e', 'true', '-e', 'true'], '-e was given twice'),
-        ([''], f'the command is empty: {CHOICES}'),
-        (['-5'], "unexpected argument '-5'"),
-        (['--pid=1', 'true'], f"unexpected argument 'true' after --pid: {CHOICES}"),
+        ([''], 'the command is empty'),
+        (['-5'], 'unknown option -5'),
+        (['--pid=1', 'true'], USAGE),
+        (['--time=1', 'true'], 'unknown option --time: did you mean --time-limit?'),
+        (['--output:=x', 'true'], 'unknown option --output:: did you mean --output?'),
         (
             ['-e', 'python', 'train.py', '--', 'x'],
-            "unexpected argument 'train.py' after -e: put the whole command in quotes, or leave out -e",
+            f"unexpected argument 'train.py' after -e: {QUOTES} -e",
         ),
         (['--foo', '--', 'true'], 'unknown option --foo'),
         (['--foo', 'true', '-h'], 'unknown option --foo'),
         (['--fromat=json', 'true'], 'unknown option --fromat: did you mean --format?'),
-        (['--json', '-f', 'text', 'true'], '--json and --format=text do not go together'),
+        (['--json', '-f', 'text', 'true'], '--json and -f do not go together'),
         (['--append', 'true'], '--append needs --format=csv and --output: the file with the table'),
         (
             ['--append', '-f', 'csv', '-o', '-', 'true'],

@@ -15,7 +15,7 @@ Options:
 
 
 def access(*arguments: str):
-    return serving.access(options.parse(TEXT, '', list(arguments)), None, '--token-file')
+    return serving.access(options.parse(TEXT, arguments), None, '--token-file')
 
 
 def test_without_options_it_is_for_this_machine():

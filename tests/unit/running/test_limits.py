@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker import limits
-from gpu_tracker.cli.options import UsageError
+from gpu_tracker.cli.options import UsageError, parse
 from gpu_tracker.cli.request import read_request
 from gpu_tracker.cli.track import TEXT
 from gpu_tracker.errors import ParameterError
@@ -32,7 +32,7 @@ NO_SIZES = ['', '0', '0GB', '2', '0.1B', '-1GB', 'many', '2 s', 'nanGB', '1e3GB'
 
 
 def read(*arguments: str) -> RunLimits | None:
-    request = read_request(TEXT, [*arguments, '-e', 'true'])
+    request = read_request(parse(TEXT, [*arguments, '-e', 'true']))
     assert not isinstance(request, str)
     return request.limits
 
@@ -106,7 +106,7 @@ def test_there_are_no_limits_by_default_and_ten_seconds_of_grace() -> None:
 )
 def test_what_does_not_go_together(arguments: list[str], message: str) -> None:
     with pytest.raises(UsageError) as raised:
-        read_request(TEXT, arguments)
+        read_request(parse(TEXT, arguments))
     assert str(raised.value) == message
 
 
