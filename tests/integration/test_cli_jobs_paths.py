@@ -48,7 +48,7 @@ def shared(option: str, name: str, example: str, whose: str = 'rank 1 of 4') -> 
         ('-o', 'u.json', {}, shared('--output', '{rank}', 'u-{rank}.json')),
         ('--output', 'u-{job}', {}, shared('--output', '{rank}', 'u-{job}-{rank}')),
         ('--tf', 'u.db', {}, shared('--tf', '{rank}', 'u-{rank}.db')),
-        ('--tracking-file', 'u.csv', {}, shared('--tf', '{rank}', 'u-{rank}.csv')),
+        ('--tracking-file', 'u.csv', {}, shared('--tracking-file', '{rank}', 'u-{rank}.csv')),
         (
             '-o', 'u-{rank}', {'GPU_TRACKER_SIZE': '1', 'GPU_TRACKER_JOB': '', **ARRAY},
             shared('--output', '{job}', 'u-{rank}-{job}', 'task 2 of an array'),

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False  # typing's own costs its import
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from gpu_tracker.cli.options import Values
+
 # The first argument picks a command: a module of this folder with its help, TEXT, and a function run(values) that
-# returns the exit code. Without one of these names the arguments belong to the tracking of a command or process.
+# returns the exit code. OPTION_OF, if a module has it, names the options of parameters. Without one of these names the
+# arguments belong to the tracking of a command or process.
 COMMANDS = {
     'agent': 'agent',
     'atopgpud': 'atopgpud',
@@ -66,7 +73,7 @@ def _run(arguments: list[str]) -> int:
         values = options.parse(module.TEXT, arguments[1 if command else 0 :], command)
         if isinstance(values, str):
             return output.print_text(values)
-        code: int = module.run(values)
+        code = _run_module(module, values)
     except options.UsageError as error:
         output.complain(f"{error}\nTry 'gpu-tracker{command and ' '}{command} --help'.")
     except GpuTrackerError as error:
@@ -78,3 +85,13 @@ def _run(arguments: list[str]) -> int:
     else:
         return code
     return output.FAILURE
+
+
+def _run_module(module: ModuleType, values: Values) -> int:
+    from gpu_tracker.errors import ParameterError  # noqa: PLC0415 (as above)
+
+    try:
+        code: int = module.run(values)
+    except ParameterError as error:
+        raise values.error_of(error, getattr(module, 'OPTION_OF', {})) from error
+    return code

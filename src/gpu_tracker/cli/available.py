@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import options, output
-from gpu_tracker.errors import GpusUnavailableError, ParameterError
+from gpu_tracker.errors import GpusUnavailableError
 from gpu_tracker.gpus import visible_devices as visible
 from gpu_tracker.gpus.backend import OF_DRM
 from gpu_tracker.gpus.claims.folder import ClaimFolder
@@ -38,7 +38,7 @@ Options:
   --max-temperature=<c>      How hot a GPU may be, in degrees Celsius.
   --order=<order>            Which come first: index, free (most free memory) or
                              power (highest power limit). [default: index]
-  --gb=<brand>               Only GPUs of this brand: nvidia, amd, intel or drm (all
+  --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all
                              but NVIDIA's own driver), or several with commas between
                              them. Without it: GPUs of one vendor, the first of these
                              that has GPUs with memory of their own here.
@@ -65,7 +65,7 @@ error; 125 where the driver or gpu-tracker fails; 126 and 127 where the command
 cannot be started or is not found.
 """
 
-_OPTION_OF = {
+OPTION_OF = {
     'limit': '--limit',
     'count': '--count',
     'max_used_percent': '--max-used-percent',
@@ -77,7 +77,7 @@ _OPTION_OF = {
     'gpu_brand': '--gb',
     'wait_seconds': '--wait-seconds',
     'claim_seconds': '--claim-seconds',
-    'seconds': '--claim-seconds',  # what a claim calls it
+    'seconds': '--claim-seconds',  # of a claim
 }
 _NONE_FREE = 1
 
@@ -88,11 +88,6 @@ def run(values: options.Values) -> int:
     words = program if isinstance(program, list) else None
     try:
         return _available(values, words)
-    except ParameterError as error:
-        option = _OPTION_OF.get(error.parameter, error.parameter)
-        # Shown as it was written, but for a list of GPUs of which the error knows the one that is wrong.
-        written = None if option == '--exclude' else _text(values, option)
-        raise options.of_option(error, option, written) from error
     except GpusUnavailableError as error:
         output.complain(str(error))
         return _NONE_FREE

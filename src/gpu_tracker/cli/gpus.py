@@ -27,7 +27,7 @@ Options:
   -f --format=<format>  How to show it: text, a table, or json, one object whose keys the
                         documentation lists. [default: text]
   --json                The same as --format=json.
-  --gb=<brand>          Only GPUs of this brand: nvidia, amd, intel or drm (all but
+  --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all but
                         those of NVIDIA's own driver), or several with commas
                         between them.
   --watch               Show it again and again, in place, until Ctrl-C. As JSON, one
@@ -49,6 +49,7 @@ brand alone, and none that shares the system's memory. The index is the place in
 bus order.
 """
 
+OPTION_OF = {'gpu_brand': '--gb'}
 _LONGEST_INTERVAL = 1e9
 """Seconds: longer than anybody waits, and short enough for every system's clock."""
 
@@ -56,7 +57,7 @@ _LONGEST_INTERVAL = 1e9
 def run(values: options.Values) -> int:
     """Show what ``values`` ask for, and return the exit code."""
     interval = _interval(str(values['--interval']))
-    brands = _brands(values['--gb'])
+    brands = None if values['--gb'] is None else check_brands(values['--gb'])
     watches = bool(values['--watch'])
     as_json = options.chosen_format(values, ('text', 'json')) == 'json'
     show = _Json(watches=watches) if as_json else _Table(color=not values['--no-color'], watches=watches)
@@ -72,13 +73,6 @@ def run(values: options.Values) -> int:
         return show(seen)
     finally:
         machine.close()
-
-
-def _brands(given: object) -> tuple[str, ...] | None:
-    try:
-        return None if given is None else check_brands(given)
-    except ParameterError as error:
-        raise options.of_option(error, '--gb', None) from error
 
 
 def _interval(given: str) -> float:

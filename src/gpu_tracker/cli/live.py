@@ -92,7 +92,7 @@ def track(request: Request, follow: Callable[[Request, LiveView | None], int]) -
 def _problem(request: Request) -> str | None:
     """Return why there can be no view; None where there can."""
     if request.parameters.get('tracking_file', '').endswith('.csv'):
-        return 'it reads the recording, and --tf names a CSV file'
+        return f'it reads the recording, and {request.values.name("--tf")} names a CSV file'
     if 'job_folder' in request.parameters:
         return 'it reads the recording, which is in the folder of the job'
     return _problem_of_terminal() or _problem_of_output(request.process_id)

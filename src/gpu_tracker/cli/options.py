@@ -17,14 +17,40 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cli.help_texts import HelpOption
 
-Values = dict[str, str | bool | list[str] | None]
-"""Options and arguments by their names in the help. ``<command>`` holds all words of a program to start."""
-
 Number = TypeVar('Number', int, float)
 
 
 class UsageError(GpuTrackerError):
     """The arguments themselves are wrong; the message names the one at fault."""
+
+
+class Values(dict[str, 'str | bool | list[str] | None']):
+    """Options and arguments by their names in the help. ``<command>`` holds all words of a program to start.
+
+    :ivar written: The names of options as they were written, by their usual names.
+    """
+
+    def __init__(self, values: Mapping[str, str | bool | list[str] | None], written: Mapping[str, str]) -> None:
+        super().__init__(values)
+        self.written = written
+
+    def name(self, option: str) -> str:
+        """Return the name of an option as it was written; the usual one if that was a letter, or none was given."""
+        written = self.written.get(option, option)
+        return option if len(written) == len('-o') else written
+
+    def error_of(self, error: ParameterError, option_of: Mapping[str, str]) -> ParameterError:
+        """Return an error of a parameter as one of its option, with the name and the value as they were written.
+
+        :param option_of: Options by the names of their parameters.
+        """
+        option = option_of.get(error.parameter, error.parameter)
+        given = self.get(option)
+        parts = [part.strip() for part in given.split(',')] if isinstance(given, str) else []
+        is_one_of_several = len(parts) > 1 and error.value in parts
+        accepted = error.accepted.replace('unless overwrite', 'unless --overwrite')
+        value = given if parts and not is_one_of_several else error.value
+        return ParameterError(self.name(option), value, accepted, error.advice)
 
 
 def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | str:
@@ -49,10 +75,10 @@ def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | st
     lines = (f'  {" ".join(option.names)}{"=<x>" if option.value else ""}  {option.text}' for option in options)
     short_text = f'Usage:\n{usage}\n\nOptions:\n' + '\n'.join(line.replace('\n', ' ') for line in lines)
     try:
-        values = dict(docopt(short_text, [command, *own, *words][not command :], default_help=False))
+        values = docopt(short_text, [command, *own, *words][not command :], default_help=False)
     except DocoptExit:
         raise UsageError(f'these arguments do not fit. Usage:\n{usage}') from None
-    return values if program is None else values | {'<command>': program}
+    return Values(values if program is None else values | {'<command>': program}, written)
 
 
 def _read_own(usage: str, options: Sequence[HelpOption], rest: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -173,8 +199,8 @@ def time(option: str, given: str, accepted: str) -> float:
     return number(option, float, given, accepted) if found is None else found
 
 
-def of_option(error: ParameterError, option: str, given: str | None) -> ParameterError:
-    """Say of the ``option``, in the words that it was ``given`` in, what ``error`` says of a parameter."""
+def of_option(error: ParameterError, option: str, given: object) -> ParameterError:
+    """Return an error of a parameter as one of ``option``; None as ``given``: the value that the error has."""
     return ParameterError(option, error.value if given is None else given, error.accepted, error.advice)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import options
 from gpu_tracker.cli.report import check_begin, part_of, write
 from gpu_tracker.cli.show import with_recording
 from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
+    from gpu_tracker.cli import options
     from gpu_tracker.recording.reading.recording import Recording
 
 TEXT = """

@@ -40,8 +40,6 @@ def process_id(given: str) -> int:
     return value
 
 
-_FLAGS = {option.name: option.flag for option in OPTIONS if option.flag} | {'process_id': '--pid'}
-"""The option that sets each parameter of Tracker."""
 _LIMITING = ('--time-limit', '--cpu-limit', '--memory-limit', '--gpu-memory-limit')
 
 
@@ -79,17 +77,6 @@ class Request(NamedTuple):
         """Whether nothing is to be printed of a run in which all goes well: the folder of the job has it."""
         return 'job_folder' in self.parameters and self.values['--output'] is None
 
-    def error_of_option(self, error: ParameterError) -> ParameterError:
-        """Say of the option that set it what ``error`` says of a parameter."""
-        flag = _FLAGS.get(error.parameter)
-        if flag is None:
-            return error
-        # Shown as it was written, but for a list of UUIDs or names of which the error knows the one that is wrong.
-        one_of_many = error.parameter in ('gpu_uuids', 'sections') and isinstance(error.value, str)
-        given = None if one_of_many else _text(self.values, flag)
-        accepted = error.accepted.replace('unless overwrite', 'unless --overwrite')
-        return ParameterError(flag, error.value if given is None else given, accepted, error.advice)
-
 
 def read_request(values: options.Values) -> Request:
     """Return what ``values`` ask for.
@@ -97,13 +84,12 @@ def read_request(values: options.Values) -> Request:
     Raises UsageError where options do not go together, ParameterError where a value is wrong.
     """
     if values['--quiet'] and values['--verbose']:
-        raise options.UsageError('--quiet and --verbose do not go together')
+        raise options.UsageError(f'{values.name("--quiet")} and {values.name("--verbose")} do not go together')
     if (config := _text(values, '--tconfig')) is not None:
         from gpu_tracker.cli import config_files  # noqa: PLC0415 (rarely given, and JSON costs its import)
 
-        given, _ = options.given_and_stray(text, parted.own)
-        found, unknown = config_files.option_values(config_files.read_object('--tconfig', config), given)
-        values |= found
+        found, unknown = config_files.option_values(config_files.read_object('--tconfig', config), values.written)
+        values.update(found)
         if unknown and not values['--quiet']:
             output.complain(f'--tconfig: no option has these names, so they are ignored: {", ".join(unknown)}')
     limits = _limits(values)
@@ -117,7 +103,7 @@ def read_request(values: options.Values) -> Request:
         raise ParameterError('--tf', recording, 'another file than --output')
     if values['--cgroup'] and pid is not None:
         raise options.UsageError(
-            '--cgroup and --pid do not go together: a process that runs stays in its control group'
+            f'{values.name("--cgroup")} and --pid do not go together: a process that runs stays in its control group'
         )
     return Request(
         words=words_of(values),
@@ -140,7 +126,7 @@ def _destination(values: options.Values) -> output.Destination:
     appends = bool(values['--append'])
     path = _own_path(values, '--output', shared=appends)
     if appends and (path is None or values['--format'] != 'csv'):
-        raise options.UsageError('--append needs --format=csv and --output: the file with the table')
+        raise options.UsageError(f'{values.name("--append")} needs --format=csv and --output: the file with the table')
     return output.Destination(path, appends=appends)
 
 
@@ -182,10 +168,11 @@ def _limits(values: options.Values) -> RunLimits | None:
     if not texts and grace is None:
         return None
     if not texts:
-        raise options.UsageError(f'--kill-after needs a limit: {", ".join(_LIMITING[:-1])} or {_LIMITING[-1]}')
+        known = f'{", ".join(_LIMITING[:-1])} or {_LIMITING[-1]}'
+        raise options.UsageError(f'{values.name("--kill-after")} needs a limit: {known}')
     if values['--pid'] is not None:
         raise options.UsageError(
-            f'{next(iter(texts))} and --pid do not go together: '
+            f'{values.name(next(iter(texts)))} and --pid do not go together: '
             'only what gpu-tracker has started itself is ended by a limit'
         )
     from gpu_tracker import limits  # noqa: PLC0415 (most runs have none)
@@ -200,12 +187,14 @@ def _check_recording(values: options.Values, parameters: dict[str, Any]) -> None
         parameters['tracking_file'] = path
     if (folder := _text(values, '--job')) is not None:
         if path is not None:
-            raise options.UsageError('--job and --tf do not go together: with --job the recording is in its folder')
+            raise options.UsageError(
+                f'--job and {values.name("--tf")} do not go together: with --job the recording is in its folder'
+            )
         if '{rank}' in folder or '{pid}' in folder:
             raise ParameterError('--job', folder, 'the same folder for all ranks, without {rank} and {pid}')
         parameters['job_folder'] = job.expand(parameters['job_folder'], '--job', _identity(values))
     if values['--per-process'] and path is None and folder is None:
-        raise options.UsageError('--per-process needs --tf or --job')
+        raise options.UsageError(f'{values.name("--per-process")} needs --record or --job')
 
 
 def _own_path(values: options.Values, option: str, *, shared: bool = False) -> str | None:

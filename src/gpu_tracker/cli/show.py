@@ -26,11 +26,12 @@ Options:
   -f --format=<format>  text, json, or summary: the result in twelve lines.
                         [default: text]
   --json                The same as --format=json.
-  --ru=<unit>           The unit of RAM, such as MB or GiB; auto, in text, for
-                        that which suits each figure. Default: the run's.
-  --gru=<unit>          The unit of GPU RAM: the same. Default: the run's.
-  --tu=<unit>           The unit of time: s, min, h or d; auto as above.
+  --ram-unit, --ru=<unit>  The unit of RAM, such as MB or GiB; auto, in text,
+                        fits each figure. Default: the run's.
+  --gpu-ram-unit, --gru=<unit>  The unit of GPU RAM, such as MB, GiB or auto.
                         Default: the run's.
+  --time-unit, --tu=<unit>  The unit of time: s, min, h, d or auto. Default: the
+                        run's.
   -o --output=<file>    Write to this file; - is standard output, the default.
   --salvage             Read a file that was cut off or is damaged as far as
                         possible.
@@ -40,7 +41,7 @@ Options:
 Regions are a tree: those of the same name inside the same regions are one line.
 Of figures that are not exact, ~ marks an estimate from the samples around a
 region, >= a lower and <= an upper bound. Recordings are made with
-gpu-tracker --tf=<file>, and exported to other formats by gpu-tracker export.
+gpu-tracker --record=<file>; gpu-tracker export writes them in other formats.
 Of the folder of a job it shows what gpu-tracker merge does.
 
 A killed run is named by its ID, which gpu-tracker runs lists, or by its file.

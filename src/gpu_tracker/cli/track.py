@@ -66,12 +66,12 @@ Options:
   -h --help               Print this text.
   -v --version            Print the version.
 
-In the paths of -o, --tf and --job, {{job}}, {{rank}}, {{node}} and {{pid}} stand for what
-the launcher says (Slurm, mpirun, torchrun and others) and for the process.
+In the paths of -o, --record and --job, {{job}}, {{rank}}, {{node}} and {{pid}} stand for
+what the launcher says (Slurm, mpirun, torchrun and others) and for the process.
 
 Limits: past one, the command and all that it has started, daemons too, get SIGTERM,
 and SIGKILL after --kill-after. The report is complete and names the limit. Those of
-CPU and memory are soft: they are checked at each sample, see --st.
+CPU and memory are soft: they are checked at each sample, see --sleep-time.
 
 Other commands:
   gpu-tracker gpus        Show the GPUs of this machine; in short, gpu-tracker ls.
@@ -125,6 +125,9 @@ TEXT = _TEXT.format(of_tracker='\n'.join(_entry(option) for option in OPTIONS if
 
 _CAN_END_TREES = sys.platform == 'linux'
 """Whether the way to track a command with its signals knows how to end it with all its descendants."""
+
+
+OPTION_OF = {option.name: option.flag for option in OPTIONS} | {'process_id': '--pid'}
 
 
 def run(values: options.Values) -> int:

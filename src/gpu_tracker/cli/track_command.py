@@ -143,11 +143,8 @@ def _start_run(command: HeldCommand, request: Request, regions: str | None, kept
     raise_limit_on_descriptors()
     tracking.check_format(request)
     tracked = TrackedCommand(request.words, regions=regions, launcher=os.getpid(), exec_handle=command.exec_handle)
-    try:
-        run = tracking.new_run(request, command.process_id, tracked, kept_otherwise)
-        run.start()
-    except ParameterError as error:
-        raise request.error_of_option(error) from error
+    run = tracking.new_run(request, command.process_id, tracked, kept_otherwise)
+    run.start()
     return run
 
 

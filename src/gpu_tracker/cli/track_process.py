@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cli import output, tracking
 from gpu_tracker.cli.output import FAILURE
 from gpu_tracker.cli.running_process import Waiting, end_of, open_process
-from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.live import LiveView
@@ -24,13 +23,10 @@ def track(request: Request, process_id: int, view: LiveView | None = None) -> in
     ended = end_of(process_id)
     if ended is not None and not request.parameters.get('disable_logs'):
         output.complain(ended)
-    try:
-        run = tracking.new_run(request, process_id, None)
-        run.start()
-        run.files.keep()
-        run.notify_first()
-    except ParameterError as error:
-        raise request.error_of_option(error) from error
+    run = tracking.new_run(request, process_id, None)
+    run.start()
+    run.files.keep()
+    run.notify_first()
     waiting = Waiting(process_id, handle)
     if view is None:
         waiting.wait()

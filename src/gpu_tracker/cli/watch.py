@@ -16,7 +16,7 @@ the peaks so far, the largest processes and the regions that are open.
 Usage:
   gpu-tracker watch <run> [options]
 
-The run is the recording of one, which gpu-tracker --tf=<file> writes, or the ID of
+The run is the recording of one, which gpu-tracker --record=<file> writes, or the ID of
 a process, which is then tracked as long as it is watched, into a temporary file.
 
 Options:

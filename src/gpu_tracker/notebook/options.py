@@ -118,19 +118,19 @@ def _expanded(text: str, variables: Mapping[str, object]) -> str:
         return text
 
 
-def _add(parser: MagicArgumentParser, flag: str, name: str, value: str, meaning: str) -> None:
+def _add(parser: MagicArgumentParser, flags: tuple[str, ...], name: str, value: str, meaning: str) -> None:
     if value:
-        parser.add_argument(flag, dest=name, metavar=value.upper(), help=meaning)
+        parser.add_argument(*flags, dest=name, metavar=value.upper(), help=meaning)
     else:
-        parser.add_argument(flag, dest=name, action='store_true', default=None, help=meaning)
+        parser.add_argument(*flags, dest=name, action='store_true', default=None, help=meaning)
 
 
 def _parser() -> MagicArgumentParser:
     parser = MagicArgumentParser(MAGIC, description=_DESCRIPTION)
     for option in _SHARED:
-        _add(parser, option.flag, option.name, option.value, option.help)
+        _add(parser, option.flags, option.name, option.value, option.help)
     for own in _OWN:
-        _add(parser, own.flag, own.flag.removeprefix('--'), own.value, own.help)
+        _add(parser, (own.flag,), own.flag.removeprefix('--'), own.value, own.help)
     return parser
 
 

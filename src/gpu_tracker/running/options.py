@@ -120,7 +120,7 @@ class Option:
 
     :ivar name: The parameter of :class:`~gpu_tracker.Tracker`, ``gput.run`` and ``@gput.track``.
     :ivar check: Returns the value in the form in which it is used, or raises ParameterError.
-    :ivar flags: Its names on the command line, the usual one last; none: it has no option there.
+    :ivar flags: Its names on the command line, a plain word first and the shortest last; none: it has no option there.
     :ivar value: What stands for its value in the help; empty: it is a switch.
     :ivar default: Its value if it is not given; None: it is left out.
     :ivar read: Returns the value for a text; it gets the flag and the text.
@@ -153,7 +153,7 @@ class Option:
 
     @property
     def flag(self) -> str:
-        """The usual name on the command line; empty if there is none."""
+        """The shortest name on the command line; empty if there is none."""
         return self.flags[-1] if self.flags else ''
 
 
@@ -163,7 +163,7 @@ OPTIONS = (
     Option(
         'sleep_time',
         checks.positive,
-        ('--interval', '--st'),
+        ('--sleep-time', '--interval', '--st'),
         'time',
         default=1.0,
         read=checks.as_seconds,
@@ -173,7 +173,7 @@ OPTIONS = (
     Option(
         'ram_unit',
         checks.memory_unit,
-        ('--ru',),
+        ('--ram-unit', '--ru'),
         'unit',
         default='gigabytes',
         in_notebook=True,
@@ -183,25 +183,25 @@ OPTIONS = (
     Option(
         'gpu_ram_unit',
         checks.memory_unit,
-        ('--gru',),
+        ('--gpu-ram-unit', '--gru'),
         'unit',
         default='gigabytes',
         in_notebook=True,
-        help='The unit of GPU RAM: the same units as --ru.',
+        help='The unit of GPU RAM: the same units as --ram-unit.',
     ),
     Option(
         'time_unit',
         checks.time_unit,
-        ('--tu',),
+        ('--time-unit', '--tu'),
         'unit',
         default='hours',
         in_notebook=True,
-        help='The unit of time: seconds, minutes, hours or days, in short s, min, h or d; or auto, as with --ru.',
+        help='The unit of time: seconds, minutes, hours or days, in short s, min, h or d; or auto, as with --ram-unit.',
     ),
     Option(
         'n_expected_cores',
         checks.cores,
-        ('--nec',),
+        ('--expected-cores', '--nec'),
         'cores',
         read=checks.as_cores,
         in_notebook=True,
@@ -212,7 +212,7 @@ OPTIONS = (
     Option(
         'gpu_uuids',
         checks.uuids,
-        ('--guuids',),
+        ('--gpu-uuids', '--guuids'),
         'uuids',
         read=checks.as_uuids,
         in_notebook=True,
@@ -221,7 +221,7 @@ OPTIONS = (
     Option(
         'gpu_brand',
         checks.brands,
-        ('--gb',),
+        ('--gpu-brand', '--gb'),
         'brand',
         help="Only GPUs of this brand: nvidia, amd, intel or drm (all but those of NVIDIA's own driver), or several "
         'with commas between them. Default: all GPUs; integrated ones count once the program has memory there.',
@@ -266,7 +266,7 @@ OPTIONS = (
     Option(
         'tracking_file',
         checks.tracking_file,
-        ('--tracking-file', '--tf'),
+        ('--record', '--tracking-file', '--tf'),
         'file',
         read=checks.as_path,
         in_notebook=True,

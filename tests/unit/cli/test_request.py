@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.cli.options import UsageError, parse
+from gpu_tracker.cli.options import UsageError, Values, parse
 from gpu_tracker.cli.request import Request, read_request
-from gpu_tracker.cli.track import TEXT
+from gpu_tracker.cli.track import OPTION_OF, TEXT
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 from gpu_tracker.running.options import Options
 from gpu_tracker.tracker import Tracker
@@ -182,7 +182,7 @@ def test_a_process() -> None:
         ([''], 'the command is empty'),
         (['-5'], 'unknown option -5'),
         (['--pid=1', 'true'], USAGE),
-        (['--time=1', 'true'], 'unknown option --time: did you mean --time-limit?'),
+        (['--time=1', 'true'], 'unknown option --time: did you mean --time-limit or --time-unit?'),
         (['--output:=x', 'true'], 'unknown option --output:: did you mean --output?'),
         (
             ['-e', 'python', 'train.py', '--', 'x'],
@@ -229,15 +229,39 @@ def test_a_wrong_value_is_named_with_its_option(arguments: list[str], message: s
 
 
 def test_an_error_of_the_tracker_is_said_of_the_option_in_the_words_that_were_given() -> None:
-    request = read('-e', 'true', '--st', '-1e0', '--guuids', 'GPU-1,GPU-2')
-    of_number = request.error_of_option(ParameterError('sleep_time', -1.0, 'positive'))
-    assert str(of_number) == "--st must be positive, not '-1e0'"
-    of_interval = request.error_of_option(ParameterError('sleep_time', -1.0, 'a positive number of seconds'))
-    assert str(of_interval) == ("--st must be a positive number of seconds, not '-1e0'")
-    of_uuid = request.error_of_option(ParameterError('gpu_uuids', 'GPU-2', 'one of GPU-1'))
-    assert str(of_uuid) == "--guuids must be one of GPU-1, not 'GPU-2'"
-    of_another = ParameterError('join_timeout', -1, 'positive')
-    assert request.error_of_option(of_another) is of_another
+    values = parse(TEXT, ['-e', 'true', '--interval', '-1e0', '--gpu-uuids', 'GPU-1,GPU-2'])
+    assert isinstance(values, Values)
+    of_number = values.error_of(ParameterError('sleep_time', -1.0, 'positive'), OPTION_OF)
+    assert str(of_number) == "--interval must be positive, not '-1e0'"
+    of_uuid = values.error_of(ParameterError('gpu_uuids', 'GPU-2', 'one of GPU-1'), OPTION_OF)
+    assert str(of_uuid) == "--gpu-uuids must be one of GPU-1, not 'GPU-2'"
+    of_another = values.error_of(ParameterError('join_timeout', -1, 'positive'), {})
+    assert str(of_another) == 'join_timeout must be positive, not -1'
+
+
+@pytest.mark.parametrize(
+    ('long', 'short', 'value'),
+    [
+        ('--ram-unit', '--ru', 'MB'),
+        ('--gpu-ram-unit', '--gru', 'MB'),
+        ('--time-unit', '--tu', 's'),
+        ('--sleep-time', '--st', '0.5'),
+        ('--expected-cores', '--nec', '2'),
+        ('--gpu-uuids', '--guuids', 'GPU-1'),
+        ('--gpu-brand', '--gb', 'nvidia'),
+        ('--record', '--tf', '/run.db'),
+    ],
+)
+def test_every_short_name_has_a_long_one(long: str, short: str, value: str) -> None:
+    assert read(f'{long}={value}', 'true').parameters == read(f'{short}={value}', 'true').parameters
+    assert f'{long}, ' in TEXT
+
+
+def test_messages_name_the_option_as_it_was_written() -> None:
+    with pytest.raises(UsageError, match=r'^--job and --record do not go together: with --job the recording is in its'):
+        read('--job=job', '--record=run.db', 'true')
+    with pytest.raises(UsageError, match=r'^--quiet and --verbose do not go together$'):
+        read('-q', '--verbose', 'true')
 
 
 def test_a_file_has_parameters_and_options_go_before_it(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def test_the_report_and_the_variable() -> None:
 
 def test_an_unknown_option_is_named_with_those_that_are_known() -> None:
     assert refused('--foo=1') == f'%track: unrecognized arguments: --foo=1; accepted are {ACCEPTED}'
-    assert refused('--st') == f'%track: argument --st: expected one argument; accepted are {ACCEPTED}'
+    text = 'argument --sleep-time/--interval/--st: expected one argument'
+    assert refused('--st') == f'%track: {text}; accepted are {ACCEPTED}'
     assert refused('--tf="a').endswith(f'; accepted are {ACCEPTED}')
 
 
