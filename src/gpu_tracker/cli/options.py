@@ -58,8 +58,9 @@ def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | st
 
     docopt gets each option by its usual name and with its value behind =, because it accepts abbreviations.
 
-    :param command: The word in front of the arguments.
+    :param command: The word in front of the arguments. Without one, variables of the environment are defaults.
     :raises UsageError: An argument does not fit.
+    :raises ParameterError: A variable does not fit.
     """
     blocks = dict(blocks_of(text))
     options = options_of(blocks['Options'])
@@ -70,6 +71,8 @@ def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | st
         return f'{text.strip()}\n'
     if '--version' in written:
         return f'gpu-tracker {__version__}\n'
+    if not command:
+        own += _from_environment(options, written, os.environ)
     program = _program(rest, written) if '<command>' in usage else None
     words = rest[::-1] if program is None else ['--', 'program']
     lines = (f'  {" ".join(option.names)}{"=<x>" if option.value else ""}  {option.text}' for option in options)
@@ -107,6 +110,31 @@ def _read_own(usage: str, options: Sequence[HelpOption], rest: list[str]) -> tup
             if usual in {'--help', '--version'}:
                 return own, written
     return own, written
+
+
+_WITHOUT_VARIABLE = {'--execute', '--pid', '--output', '--job', '--json'}
+"""GPU_TRACKER_JOB is the name of a job."""
+
+
+def _from_environment(
+    options: Sequence[HelpOption], written: dict[str, str], environment: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the options that variables set, as docopt gets them, and add the variables to ``written``.
+
+    :raises ParameterError: A variable of a switch is neither 1 nor 0.
+    """
+    for option in options:
+        usual = option.names[-1]
+        if usual in written or usual in _WITHOUT_VARIABLE:
+            continue
+        plain = next(name for name in option.names if name.startswith('--'))
+        variable = f'GPU_TRACKER_{plain[2:].replace("-", "_").upper()}'
+        given = environment.get(variable, '')
+        if given and not option.value and given not in {'0', '1'}:
+            raise ParameterError(variable, given, '1 or 0')
+        if given and (option.value or given == '1'):
+            written[usual] = variable
+            yield f'{usual}={given}' if option.value else usual
 
 
 def _options_in(word: str, options: Sequence[HelpOption], rest: list[str]) -> Iterator[tuple[str, str, str | None]]:

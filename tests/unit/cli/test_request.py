@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.cli import main
 from gpu_tracker.cli.options import UsageError, Values, parse
 from gpu_tracker.cli.request import Request, read_request
 from gpu_tracker.cli.track import OPTION_OF, TEXT
@@ -302,3 +303,49 @@ def test_a_file_without_parameters_is_refused(tmp_path: Path) -> None:
         with pytest.raises(GpuTrackerError) as caught:
             read(f'--tconfig={path}', 'true')
         assert str(caught.value).startswith(message)
+
+
+def test_options_that_are_not_given_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {'FORMAT': 'json', 'SLEEP_TIME': '0.5', 'RAM_UNIT': 'MB', 'CUDA': '1', 'TIME_UNIT': ''}.items():
+        monkeypatch.setenv(f'GPU_TRACKER_{name}', value)
+    monkeypatch.setenv('GPU_TRACKER_QUIET', '0')
+    request = read('--ru=GB', 'true')
+    assert (request.format, request.quiet) == ('json', False)
+    parameters = request.parameters
+    assert (parameters['sleep_time'], parameters['ram_unit'], parameters['cuda']) == (0.5, 'GB', True)
+    assert parameters['time_unit'] == 'hours'
+    assert read('-f', 'text', 'true').format == 'text'
+    assert Options().sleep_time == 1.0
+
+
+def test_what_has_no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ('EXECUTE', 'PID', 'OUTPUT', 'JOB'):
+        monkeypatch.setenv(f'GPU_TRACKER_{name}', '1')
+    monkeypatch.setenv('GPU_TRACKER_JSON', '1')
+    request = read('true')
+    assert (request.words, request.process_id, request.format) == (['true'], None, 'text')
+    assert request.destination.replaceable is None
+    assert 'job_folder' not in request.parameters
+
+
+@pytest.mark.parametrize(
+    ('variable', 'value', 'message'),
+    [
+        ('GPU_TRACKER_QUIET', 'yes', "GPU_TRACKER_QUIET must be 1 or 0, not 'yes'"),
+        ('GPU_TRACKER_TIME_LIMIT', 'x', 'GPU_TRACKER_TIME_LIMIT must be a time above 0 such as '),
+        ('GPU_TRACKER_RAM_UNIT', 'pages', 'GPU_TRACKER_RAM_UNIT must be bytes, kilobytes, '),
+        ('GPU_TRACKER_FORMAT', 'xml', "GPU_TRACKER_FORMAT must be text, json, summary or csv, not 'xml'"),
+    ],
+)
+def test_a_wrong_variable_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    variable: str,
+    value: str,
+    message: str,
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert main(['touch', str(tmp_path / 'ran')]) == 125
+    assert capfd.readouterr().err.startswith(f'gpu-tracker: {message}')
+    assert list(tmp_path.iterdir()) == []
