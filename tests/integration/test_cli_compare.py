@@ -28,11 +28,31 @@ max_ram.combined.shared_rss                6.029 MB  6.029 MB  1.000  1.000 to 1
 """
 
 
+SUMMARY = """\
+1 run of old, 1 run of new
+                                               old      new  ratio
+max_ram.combined.total_rss                  100 MB   120 MB  1.200
+cpu_utilization.combined.mean_sum_percent  1.158 %  1.158 %  1.000
+compute_time.time                             10 s     10 s  1.000
+
+FAILED  max_ram.combined > +5 %: max_ram.combined.total_rss grew by 20.0 % (limit +5 %): \
+from 100 MB in old to 120 MB in new
+"""
+
+
 def test_the_table(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 101]), runs(tmp_path, 'b', [120, 121])
     ended = called('compare', f'old={",".join(old)}', f'new={",".join(new)}')
     assert ended.stdout.startswith(TABLE)
     assert (ended.returncode, ended.stderr) == (0, '')
+
+
+def test_the_summary(tmp_path: Path) -> None:
+    old, new = runs(tmp_path, 'a', [100]), runs(tmp_path, 'b', [120])
+    arguments = (f'old={",".join(old)}', f'new={",".join(new)}', '--fail-if=max_ram.combined > +5 %')
+    ended = called('compare', *arguments, '--format=summary')
+    assert ended.stdout == SUMMARY
+    assert ended.returncode == 1
 
 
 def test_regions_and_notes(tmp_path: Path) -> None:
@@ -167,7 +187,7 @@ def test_groups_that_are_none(arguments: list[str], text: str) -> None:
 @pytest.mark.parametrize(
     ('arguments', 'text'),
     [
-        (['-f', 'xml'], "--format must be text or json, not 'xml'"),
+        (['-f', 'xml'], "--format must be text, json or summary, not 'xml'"),
         (['--fail-if', 'max_ram.combind > +5 %'], f"--fail-if must be {NEAREST}, not 'max_ram.combind > +5 %'"),
         ([], 'cannot read missing.db: No such file or directory'),
         (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cli import options, output
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.recording.comparing.comparison import compare
-from gpu_tracker.recording.comparing.comparison_text import as_text
+from gpu_tracker.recording.comparing.comparison_text import as_summary, as_text
 from gpu_tracker.recording.comparing.conditions import parse
 from gpu_tracker.system.terminal_text import printable
 
@@ -30,7 +30,7 @@ as a file has to be that has a comma in its name.
   gpu-tracker compare old=a.db,b.db,c.db new=d.db,e.db,f.db
 
 Options:
-  -f --format=<format>  text or json. [default: text]
+  -f --format=<format>  text, json, or summary: the main figures. [default: text]
   --json                The same as --format=json.
   --fail-if=<condition>
                         Exit with 1 where the condition applies or cannot be known, and
@@ -49,13 +49,12 @@ All figures are in what --format=json prints. With one run in a group there is n
 interval: any change beyond the limit counts.
 """
 
-_FORMATS = ('text', 'json')
 _CONDITION_APPLIES = 1
 
 
 def run(values: options.Values) -> int:
     """Compare what ``values`` name, and return the exit code."""
-    shown_as = options.chosen_format(values, _FORMATS)
+    shown_as = options.chosen_format(values, options.FORMATS)
     conditions = [_condition(str(given)) for given in _list(values['--fail-if'])]
     groups = groups_of(_list(values['<group>']))
     path = options.output_path(values)
@@ -120,8 +119,8 @@ def _is_one_of(path: str, groups: Mapping[str, Sequence[str]]) -> bool:
 
 
 def _report(comparison: Comparison, findings: Sequence[Finding], shown_as: str) -> str:
-    if shown_as == 'text':
-        return as_text(comparison, findings)
+    if shown_as != 'json':
+        return as_summary(comparison, findings) if shown_as == 'summary' else as_text(comparison, findings)
     import json  # noqa: PLC0415 - the text does without
     from dataclasses import asdict  # noqa: PLC0415 - as above
 

@@ -40,14 +40,11 @@ Several folders are one report: those of the tasks of an array, for example. As 
 page for a browser it is written by gpu-tracker report <folder>.
 """
 
-FORMATS = ('text', 'json', 'summary', 'parquet')
-
-
 def run(values: options.Values) -> int:
     """Write the report that ``values`` ask for, and return the exit code."""
     given = values['<folder>']
     folders = list(given) if isinstance(given, list) else []
-    name = options.chosen_format(values, FORMATS)
+    name = options.chosen_format(values, (*options.FORMATS, 'parquet'))
     path = options.output_path(values)
     if name == 'parquet':
         if path is None:

@@ -203,6 +203,9 @@ def number(option: str, kind: type[Number], given: str, accepted: str) -> Number
         raise ParameterError(option, given, accepted) from None
 
 
+FORMATS = ('text', 'json', 'summary')
+
+
 def chosen_format(values: Values, formats: Sequence[str]) -> str:
     """Return what ``--format`` was given; raise ParameterError where it is none of ``formats``."""
     given = str(values['--format'])

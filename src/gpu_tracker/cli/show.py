@@ -47,12 +47,9 @@ Of the folder of a job it shows what gpu-tracker merge does.
 A killed run is named by its ID, which gpu-tracker runs lists, or by its file.
 """
 
-FORMATS = ('text', 'json', 'summary')
-
-
 def run(values: options.Values) -> int:
     """Show what ``values`` ask for, and return the exit code."""
-    name = options.chosen_format(values, FORMATS)
+    name = options.chosen_format(values, options.FORMATS)
     file = str(values['<file>'])
     path = options.output_path(values)
     adaptive = take_adaptive_units(values)

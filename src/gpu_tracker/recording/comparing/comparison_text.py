@@ -52,6 +52,21 @@ def as_text(comparison: Comparison, findings: Sequence[Finding] = ()) -> str:
     return '\n'.join(printable(line) for line in lines[:-1])
 
 
+_SUMMARY = (
+    *('', 'compute_time.time', 'max_ram.combined.total_rss', 'cpu_utilization.combined.mean_sum_percent'),
+    *('max_gpu_ram.combined', 'gpu_utilization.gpu_percentages.mean_sum_percent'),
+)
+
+
+def as_summary(comparison: Comparison, findings: Sequence[Finding] = ()) -> str:
+    """Return the main figures of a comparison, and what was found of its conditions."""
+    lines: list[str] = []
+    for tables in tables_of(comparison):
+        lines += [tables.heading, *_table([row for row in tables.result if row[0] in _SUMMARY]), '']
+    lines += [*_conditions(findings), '']
+    return '\n'.join(map(printable, lines)).rstrip()
+
+
 def tables_of(comparison: Comparison) -> Iterator[Tables]:
     """Yield what there is to see of each group but the first."""
     first, *others = comparison.groups
