@@ -56,13 +56,13 @@ _MOST_DIGITS = 30
 """Of a number: more than anybody has use for, and fewer than numbers can have."""
 _DIGITS, _LETTERS = '0123456789.', 'abcdefghijklmnopqrstuvwxyz'
 
-UNITS_ACCEPTED = 'bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or GiB'
+UNITS_ACCEPTED = 'bytes, kilobytes, megabytes, gigabytes or terabytes, or short as GB or GiB'
 TIME_UNITS_ACCEPTED = 'seconds, minutes, hours or days, or short as s or min'
 
 
 def memory_unit(text: str) -> str | None:
     """Return the unit of :data:`MEMORY_UNITS` that a text such as ``MB``, ``GiB`` or ``Bytes`` names; None: none."""
-    return _unit_of(text, MEMORY_UNITS, _SIZES)
+    return None if _is_of_bits(text) else _unit_of(text, MEMORY_UNITS, _SIZES)
 
 
 def time_unit(text: str) -> str | None:
@@ -80,13 +80,18 @@ def _unit_of(text: str, units: Mapping[str, float], short: Mapping[str, float]) 
 SIZES_ACCEPTED = 'a size with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
 
 
+def _is_of_bits(text: str) -> bool:
+    """Return whether a text ends in a unit of bits, such as Gb; gb is taken for GB."""
+    return text.rstrip().endswith(('Kb', 'Mb', 'Gb', 'Tb', 'Kib', 'Mib', 'Gib', 'Tib'))
+
+
 def parse_size(text: str) -> int | None:
     """Return the bytes of a size such as ``10GB`` (10**10), ``8GiB`` or ``8G`` (both 2**33); None where it is none.
 
     Units are B, kB, MB, GB, TB (powers of 1000) and K, M, G, T, KiB, MiB, GiB, TiB (powers of 1024), in upper or lower
     case. A number alone is none: Docker would take it for bytes, Slurm for megabytes.
     """
-    amounts = _amounts(text, _SIZES)
+    amounts = None if _is_of_bits(text) else _amounts(text, _SIZES)
     return round(amounts[0][0] * amounts[0][1]) if amounts is not None and len(amounts) == 1 else None
 
 

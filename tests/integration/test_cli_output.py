@@ -86,6 +86,18 @@ def test_wrong_options_are_named_with_a_hint(arguments: list[str], message: str)
     assert run.returncode == 125
 
 
+def test_help_in_front_of_a_command_is_that_of_the_command() -> None:
+    assert called('-h', 'gpus').stdout == called('--help', 'gpus').stdout == called('gpus', '-h').stdout
+    assert called('-h', 'no-command').stdout == called('-h').stdout
+
+
+def test_a_csv_file_is_announced_as_no_recording(tmp_path: Path) -> None:
+    text = 'a CSV file has the samples alone; show and report read no such file\n'
+    run = called(f'--record={tmp_path}/run.csv', '-o', '/dev/null', 'true')
+    assert run.stderr.startswith(f'gpu-tracker: --record: {text}')
+    assert called(f'--tf={tmp_path}/quiet.csv', '-q', '-o', '/dev/null', 'true').stderr == ''
+
+
 def test_a_command_of_gpu_tracker_that_is_misspelt() -> None:
     run = called('reprot', 'run.db')
     assert run.stderr == (

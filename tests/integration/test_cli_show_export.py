@@ -106,7 +106,7 @@ FIT = 'these arguments do not fit. Usage:\n'
     [
         (
             ('show', 'x', '--ru=pages'),
-            "--ru must be bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or GiB, not 'pages'",
+            ("--ru must be bytes, kilobytes, megabytes, gigabytes or terabytes, or short as GB or GiB, not 'pages'"),
         ),
         (
             ('show', '.', '--tu=s'),

@@ -122,7 +122,7 @@ def test_without_a_recording_there_is_nothing_to_overwrite() -> None:
 
 def test_figures_of_each_process_need_a_recording(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(['--per-process', '-e', 'true']) == 125
-    assert capfd.readouterr().err.startswith('gpu-tracker: --per-process needs --tf')
+    assert capfd.readouterr().err.startswith('gpu-tracker: --per-process needs --record or --job')
 
 
 def test_a_recording_does_not_go_where_the_report_goes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from support.tracked_program import Samplers
 
 NO_PROCESS = 2**22 + 1
 """Above the largest process id that Linux gives."""
-BYTES = 'bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or GiB'
+BYTES = 'bytes, kilobytes, megabytes, gigabytes or terabytes, or short as GB or GiB'
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ def _run(arguments: list[str]) -> int:
     from gpu_tracker.errors import GpuTrackerError  # noqa: PLC0415 (as above)
 
     output.reserve_closed_streams()
+    if arguments[:1] in (['-h'], ['--help']) and arguments[1:] and arguments[1] in COMMANDS:
+        arguments = [arguments[1], '--help']
     command = arguments[0] if arguments and arguments[0] in COMMANDS else ''
     try:
         module = import_module(f'gpu_tracker.cli.{COMMANDS.get(command, DEFAULT_COMMAND)}')

@@ -40,6 +40,7 @@ Several folders are one report: those of the tasks of an array, for example. As 
 page for a browser it is written by gpu-tracker report <folder>.
 """
 
+
 def run(values: options.Values) -> int:
     """Write the report that ``values`` ask for, and return the exit code."""
     given = values['<folder>']

@@ -47,6 +47,7 @@ Of the folder of a job it shows what gpu-tracker merge does.
 A killed run is named by its ID, which gpu-tracker runs lists, or by its file.
 """
 
+
 def run(values: options.Values) -> int:
     """Show what ``values`` ask for, and return the exit code."""
     name = options.chosen_format(values, options.FORMATS)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 
+from gpu_tracker.cli import output
 from gpu_tracker.cli.request import read_request
 from gpu_tracker.running.options import OPTIONS
 
@@ -136,6 +137,9 @@ OPTION_OF = {option.name: option.flag for option in OPTIONS} | {'process_id': '-
 def run(values: options.Values) -> int:
     """Track what ``values`` ask for, write the report, and return the exit code."""
     request = read_request(values)
+    is_csv = request.parameters.get('tracking_file', '').endswith('.csv')
+    if is_csv and not request.live and not request.parameters['disable_logs']:
+        output.complain(f'{values.name("--tf")}: a CSV file has the samples alone; show and report read no such file')
     if request.live:
         from gpu_tracker.cli import live  # noqa: PLC0415 (each way to track imports only what it needs)
 

@@ -54,6 +54,8 @@ def test_conditions(expression: str, name: tuple[str, ...], is_upper: bool, limi
         ('> +5 %', "a figure's name, > or <"),
         ('max_ram.combined >', "a figure's name, > or <"),
         ('max_ram..combined > 5', "a figure's name, > or <"),
+        ('a >= 5%', '^expression must be a condition with the operator > or <, not .a >= 5%.$'),
+        ('max_ram.combined << 5 GB', 'with the operator > or <'),
         ('max_ram.combined = 5', "a figure's name, > or <"),
         ('regions."load.calls > 5', "a figure's name, > or <"),
         ('x' * 2000 + ' > 5', "a figure's name, > or <"),

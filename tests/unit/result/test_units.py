@@ -28,6 +28,9 @@ from gpu_tracker.units import memory_unit, parse_size, parse_time, time_unit
         ('tebibytes', 'tebibytes'),
         ('pages', None),
         ('Gi', None),
+        ('gb', 'gigabytes'),
+        ('Gb', None),
+        ('Mib', None),
         ('s', None),
         ('', None),
         ('auto', None),
@@ -88,7 +91,7 @@ def test_sizes(text: str, size: int) -> None:
     'text',
     [
         '10', '', ' ', 'GB', '10GBs', '1e3MB', '1.2.3MB', '-1MB', '+1MB', '٣MB', '.MB', '10 000 MB', '1G 1M', '1_0MB',
-        '5Gi', '2\N{KELVIN SIGN}', '1,5GB', 'nanGB', '90s', '9' * 31 + 'B',
+        '5Gi', '5 Gb', '1Mib', '2\N{KELVIN SIGN}', '1,5GB', 'nanGB', '90s', '9' * 31 + 'B',
     ],
 )  # fmt: skip
 def test_what_is_no_size(text: str) -> None:

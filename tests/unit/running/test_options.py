@@ -63,12 +63,12 @@ def test_defaults_are_filled_in():
         (
             'ram_unit',
             'pages',
-            "ram_unit must be bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or GiB, not 'pages'",
+            "ram_unit must be bytes, kilobytes, megabytes, gigabytes or terabytes, or short as GB or GiB, not 'pages'",
         ),
         (
             'gpu_ram_unit',
             None,
-            'gpu_ram_unit must be bytes, kilobytes, megabytes, gigabytes or terabytes, or short as MB or GiB, not None',
+            'gpu_ram_unit must be bytes, kilobytes, megabytes, gigabytes or terabytes, or short as GB or GiB, not None',
         ),
         ('cuda', 'yes', "cuda must be True or False, not 'yes'"),
         ('disable_logs', 'no', "disable_logs must be True or False, not 'no'"),

@@ -93,6 +93,8 @@ def _split(expression: str) -> tuple[str, Name, str]:
             break
         position += 1
     sign, limit = expression[position : position + 1], expression[position + 1 :].strip()
+    if sign and limit.startswith(('=', '<', '>')):
+        raise ParameterError('expression', expression[:_LONGEST], 'a condition with the operator > or <')
     has_open_quote = any(word.startswith(('"', "'")) for word, was_quoted in words if not was_quoted)
     if sign not in {'<', '>'} or has_open_quote or any(not word for word, _ in words) or not limit:
         raise ParameterError('expression', expression[:_LONGEST], _ACCEPTED)
