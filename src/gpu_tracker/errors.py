@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 
 
 def see(entry: str) -> str:
-    """Return the sentence that ends the text of an error: which entry of the documentation says what to do.
+    """Return the sentence that ends the text of an error: the command that prints what to do.
 
-    :param entry: The name of an entry of ``docs/troubleshooting.rst``; names stay as they are.
+    :param entry: The name of an entry of ``cli/troubleshooting.rst``; names stay as they are.
     """
-    return f'See "{entry}" in docs/troubleshooting.rst.'
+    return f'See "gpu-tracker explain {entry}".'
 
 
 class GpuTrackerError(Exception):

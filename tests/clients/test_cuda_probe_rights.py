@@ -212,13 +212,13 @@ def test_a_living_process_that_proc_hides_is_no_missing_one() -> None:
         assert seen.stderr == (
             f"gpu-tracker: Process {pid} is another user's, and /proc hides those (mount option hidepid of proc(5)): "
             'that takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root. '
-            'See "not-permitted" in docs/troubleshooting.rst.\n'
+            'See "gpu-tracker explain not-permitted".\n'
         )
         assert seen.returncode == 125
     gone = run_words((*words, f'--pid={pid}'))
     assert gone.stderr == (
         f"gpu-tracker: --pid must be the ID of a running process, not '{pid}'. There is none: it has ended, or is in a "
-        'container, where it has another ID. See "no-such-process" in docs/troubleshooting.rst.\n'
+        'container, where it has another ID. See "gpu-tracker explain no-such-process".\n'
     )
 
 

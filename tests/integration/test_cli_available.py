@@ -254,7 +254,7 @@ def test_what_is_not_reported_is_not_within_a_limit(machine: Machine) -> None:
 def test_a_machine_without_a_gpu(machine: Machine, tmp_path: Path) -> None:
     told = (
         'gpu-tracker: no GPU is available\n  this machine has no GPU with a driver. '
-        'See "no-gpu-driver" in docs/troubleshooting.rst.\n'
+        'See "gpu-tracker explain no-gpu-driver".\n'
     )
     nothing = (1, '', told)
     assert machine.told('available') == nothing  # the library answers that no driver is loaded

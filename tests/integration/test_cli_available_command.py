@@ -118,7 +118,7 @@ def test_a_command_that_cannot_be_started_is_told_of_before_a_gpu_is_claimed(mac
     assert told == [
         (127, '', f"{start}'no-such-program': No such file or directory\n"),
         (126, '', f"{start}'{tmp_path}/text': Permission denied\n"),
-        (126, '', f"""{start}'{tmp_path}': it is a folder. See "not-started" in docs/troubleshooting.rst.\n"""),
+        (126, '', f"""{start}'{tmp_path}': it is a folder. See "gpu-tracker explain not-started".\n"""),
     ]
     assert machine.driver.calls() == []
     assert not machine.claims.exists()
@@ -236,7 +236,7 @@ def test_a_driver_that_fails_while_waiting_ends_it(busy: Machine) -> None:
     assert errors == (
         'gpu-tracker: The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as '
         'after a suspend or a crash of the driver. GPU figures are unknown. '
-        'See "driver-fails" in docs/troubleshooting.rst.\n'
+        'See "gpu-tracker explain driver-fails".\n'
     )
 
 

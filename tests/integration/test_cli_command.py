@@ -64,7 +64,7 @@ def test_the_exit_code_is_that_of_the_command(arguments: list[str], status: int 
         ('no-such-program', 127, 'No such file or directory'),
         ('/no/such/program', 127, 'No such file or directory'),
         ('/etc/passwd', 126, 'Permission denied'),
-        ('/tmp', 126, 'it is a folder. See "not-started" in docs/troubleshooting.rst.'),
+        ('/tmp', 126, 'it is a folder. See "gpu-tracker explain not-started".'),
     ],
 )
 def test_a_program_that_cannot_be_started(tmp_path: Path, word: str, code: int, reason: str) -> None:
@@ -82,7 +82,7 @@ def test_a_python_program_without_python(tmp_path: Path, word: str, code: int) -
     run = called(word, '--epochs=3', cwd=tmp_path)
     assert run.stderr == (
         f'gpu-tracker: cannot start {word!r}: it is a Python program: put python in front of it, as in '
-        f'"gpu-tracker python {word}". See "not-started" in docs/troubleshooting.rst.\n'
+        f'"gpu-tracker python {word}". See "gpu-tracker explain not-started".\n'
     )
     assert (run.returncode, run.stdout) == (code, '')
 

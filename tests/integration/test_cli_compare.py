@@ -194,7 +194,7 @@ def test_groups_that_are_none(arguments: list[str], text: str) -> None:
             ['-o', 'no/folder'],
             (
                 "--output must be a path that can be written (there is no folder FOLDER/no), not 'no/folder'. "
-                'See "cannot-write" in docs/troubleshooting.rst.'
+                'See "gpu-tracker explain cannot-write".'
             ),
         ),
     ],

@@ -231,8 +231,7 @@ def test_json_has_all_that_the_table_has(eight: Machine) -> None:
 
 def test_a_machine_without_a_gpu(machine: Machine, tmp_path: Path) -> None:
     no_driver = (
-        'gpu-tracker: no GPU driver is installed or loaded on this machine. '
-        'See "no-gpu-driver" in docs/troubleshooting.rst.\n'
+        'gpu-tracker: no GPU driver is installed or loaded on this machine. See "gpu-tracker explain no-gpu-driver".\n'
     )
     assert machine.told('gpus') == (0, '', no_driver)
     code, printed, errors = machine.told('ls', '--json')

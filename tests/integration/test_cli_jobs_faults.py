@@ -258,7 +258,7 @@ def test_a_disk_that_is_full_before_is_refused_before_the_command_starts(tmp_pat
     assert (finished.returncode, finished.stdout) == (125, '')
     assert finished.stderr == (
         f"gpu-tracker: --job must be a folder that can be written (No space left on device), not '{tmp_path}/job'. "
-        'See "cannot-write" in docs/troubleshooting.rst.\n'
+        'See "gpu-tracker explain cannot-write".\n'
     )
 
 
@@ -275,7 +275,7 @@ def test_a_folder_that_may_not_be_written_is_refused_before_the_command_starts(t
         assert finished.stderr == (
             'gpu-tracker: --job must be the path of a folder that is there, or can be made '
             f"({folder} may not be written), not '{path}'. "
-            'See "cannot-write" in docs/troubleshooting.rst.\n'
+            'See "gpu-tracker explain cannot-write".\n'
         )
     assert list(folder.iterdir()) == []
 

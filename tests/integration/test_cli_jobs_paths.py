@@ -112,7 +112,7 @@ def test_a_file_is_the_same_by_all_its_names_and_free_when_its_writer_has_ended(
             assert second.stderr == (
                 'gpu-tracker: --output must be a path that can be written (another gpu-tracker that is running writes '
                 f"it; put {{rank}} or {{pid}} into the path, such as usage-{{pid}}.json), not '{name}'. "
-                'See "cannot-write" in docs/troubleshooting.rst.\n'
+                'See "gpu-tracker explain cannot-write".\n'
             )
         os.kill(command, signal.SIGTERM)
         assert first.wait() == 143

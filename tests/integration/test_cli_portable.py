@@ -69,7 +69,7 @@ def test_a_command_that_cannot_be_measured_runs_all_the_same() -> None:
     assert ended.stdout == 'ran\n'
     assert ended.stderr == (
         'gpu-tracker: the command runs unmeasured: /proc is not mounted, so no process can be measured. '
-        'Mount it: mount -t proc proc /proc. See "proc" in docs/troubleshooting.rst.\n'
+        'Mount it: mount -t proc proc /proc. See "gpu-tracker explain proc".\n'
         'Process completed with status code: 0\n'
     )
     assert ended.returncode == 125

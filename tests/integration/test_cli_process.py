@@ -77,7 +77,7 @@ def test_a_process_that_does_not_exist(tmp_path: Path) -> None:
         assert run.stderr == (
             f"gpu-tracker: --pid must be the ID of a running process, not '{given}'. There is none: it has "
             'ended, or is in '
-            'a container, where it has another ID. See "no-such-process" in docs/troubleshooting.rst.\n'
+            'a container, where it has another ID. See "gpu-tracker explain no-such-process".\n'
         )
         assert run.stdout == ''
         assert run.returncode == 125
@@ -101,7 +101,7 @@ def test_a_thread_is_no_process() -> None:
     assert run.stderr == (
         f"gpu-tracker: --pid must be the ID of a running process, not '{number}'. It is a thread of process "
         f'{process.pid}. '
-        'See "no-such-process" in docs/troubleshooting.rst.\n'
+        'See "gpu-tracker explain no-such-process".\n'
     )
     assert run.returncode == 125
 
@@ -113,7 +113,7 @@ def test_a_process_that_has_ended_and_was_not_waited_for() -> None:
         quiet = gpu_tracker('--pid', str(ended.pid), '--disable-logs')
     assert run.stderr == (
         f'gpu-tracker: process {ended.pid} has ended, and its parent, {os.getpid()}, has not waited for it: there is '
-        'nothing left to be measured. See "no-such-process" in docs/troubleshooting.rst.\n'
+        'nothing left to be measured. See "gpu-tracker explain no-such-process".\n'
         f'{COMPLETE}\n'
     )
     assert 'Total RSS: N/A' in run.stdout
@@ -146,7 +146,7 @@ def test_a_process_that_may_not_be_looked_at(
     assert capfd.readouterr().err == (
         "gpu-tracker: --pid must be the ID of a running process of your own (not permitted), not '1'. Run "
         'gpu-tracker as the '
-        'user of that process, or as root. See "not-permitted" in docs/troubleshooting.rst.\n'
+        'user of that process, or as root. See "gpu-tracker explain not-permitted".\n'
     )
 
 

@@ -62,7 +62,7 @@ def test_in_a_pid_namespace_with_an_older_proc():
     assert finished.stderr == (
         f'{UNMEASURED}/proc is that of another PID namespace: it has this process, N, as N. '
         'Mount one of this namespace over it, as unshare --mount-proc does: mount -t proc proc /proc. '
-        'See "proc" in docs/troubleshooting.rst.\n'
+        'See "gpu-tracker explain proc".\n'
         f'{COMPLETED}0\n'
     )
     assert finished.returncode == 125
@@ -74,7 +74,7 @@ def test_without_proc():
     assert finished.stdout == 'ran\n'
     assert finished.stderr == (
         f'{UNMEASURED}/proc is not mounted, so no process can be measured. Mount it: mount -t proc proc /proc. '
-        'See "proc" in docs/troubleshooting.rst.\n'
+        'See "gpu-tracker explain proc".\n'
         f'{COMPLETED}4\n'
     )
     assert finished.returncode == 4
@@ -85,7 +85,7 @@ def test_a_running_process_without_proc_is_a_clear_error():
     finished = behind(without_proc(), '--pid', str(os.getpid()))
     assert finished.stderr == (
         'gpu-tracker: /proc is not mounted, so no process can be measured. Mount it: mount -t proc proc /proc. '
-        'See "proc" in docs/troubleshooting.rst.\n'
+        'See "gpu-tracker explain proc".\n'
     )
     assert finished.returncode == 125
 

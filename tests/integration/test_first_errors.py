@@ -43,7 +43,7 @@ FAILURES = [
         (
             'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without a '
             'restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. See '
-            '"driver-mismatch" in docs/troubleshooting.rst.'
+            '"gpu-tracker explain driver-mismatch".'
         ),
     ),
     (
@@ -51,14 +51,14 @@ FAILURES = [
         (
             'The operating system keeps this process from the NVIDIA driver (NVML code 17), as where a '
             'container or job '
-            'was given no GPU: GPU figures are unknown. See "driver-permission" in docs/troubleshooting.rst.'
+            'was given no GPU: GPU figures are unknown. See "gpu-tracker explain driver-permission".'
         ),
     ),
     (
         NO_PERMISSION,
         (
             'This user may not use the NVIDIA driver (NVML code 4): GPU figures are unknown until the user may open '
-            '/dev/nvidiactl and /dev/nvidia0. See "driver-permission" in docs/troubleshooting.rst.'
+            '/dev/nvidiactl and /dev/nvidia0. See "gpu-tracker explain driver-permission".'
         ),
     ),
     (
@@ -66,22 +66,22 @@ FAILURES = [
         (
             'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach '
             '(NVML code 15): '
-            'GPU figures are unknown until the machine is restarted. See "gpu-lost" in docs/troubleshooting.rst.'
+            'GPU figures are unknown until the machine is restarted. See "gpu-tracker explain gpu-lost".'
         ),
     ),
 ]
-NOT_LOADED = 'is installed or loaded on this machine. See "no-gpu-driver" in docs/troubleshooting.rst.\n'
+NOT_LOADED = 'is installed or loaded on this machine. See "gpu-tracker explain no-gpu-driver".\n'
 """Where NVIDIA's module is not loaded, which is so on the machines that these tests run on."""
 IN_CONTAINER = (
     'gpu-tracker: The GPU driver does not tell which process of this container uses how much GPU memory, so the GPU '
     "memory of the processes is unknown. A container that shares the machine's process IDs would know it: docker run "
-    '--pid=host, or hostPID: true in a pod of Kubernetes. See "container-gpu-memory" in docs/troubleshooting.rst.\n'
+    '--pid=host, or hostPID: true in a pod of Kubernetes. See "gpu-tracker explain container-gpu-memory".\n'
 )
 NO_LIBRARY = (
     "NVIDIA's kernel module and devices are here, and the driver's library libnvidia-ml.so.1 is not: GPU figures are "
     'unknown. A container gets it by the capability utility (docker run --gpus all '
     "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility), a machine by the driver's package for this system. "
-    'See "driver-library" in docs/troubleshooting.rst.'
+    'See "gpu-tracker explain driver-library".'
 )
 WITH_DEVICES = (
     'mkdir -p driver/nvidia dev && echo 580.65 >driver/nvidia/version && mount --bind driver /proc/driver && '
@@ -91,7 +91,7 @@ WITH_DEVICES = (
 """Runs a command on a machine that has NVIDIA's kernel module and its devices, in a mount namespace; ends with the exit
 code of the command in a line."""
 PIPES = dict.fromkeys(('stdin', 'stdout', 'stderr'), subprocess.PIPE)
-SEE_CANNOT_WRITE = 'See "cannot-write" in docs/troubleshooting.rst.\n'
+SEE_CANNOT_WRITE = 'See "gpu-tracker explain cannot-write".\n'
 
 
 @pytest.mark.parametrize(('code', 'text'), FAILURES)
@@ -125,7 +125,7 @@ def test_gpus_that_were_asked_for_where_there_is_no_driver(machine: Machine, cod
         (
             "gpu-tracker: --guuids must be UUIDs of GPUs of this machine (it has none), not 'GPU-1'. "
             '"gpu-tracker gpus --json" lists them; without a GPU leave it out. '
-            'See "gpu-uuids" in docs/troubleshooting.rst.\n'
+            'See "gpu-tracker explain gpu-uuids".\n'
         ),
     )
     assert machine.told('gpus') == (0, '', f'gpu-tracker: no GPU driver {NOT_LOADED}')

@@ -138,9 +138,7 @@ def claimed():
 
 print(json.dumps([error_of(call) for call in (gput.gpu_info, gput.available_gpus, claimed)]))
 """
-    none = (
-        'no GPU is available\n  this machine has no GPU with a driver. See "no-gpu-driver" in docs/troubleshooting.rst.'
-    )
+    none = 'no GPU is available\n  this machine has no GPU with a driver. See "gpu-tracker explain no-gpu-driver".'
     assert machine.forked_answer(text) == [[], [], ['GpusUnavailableError', none]]
     machine.write(gpus=[Gpu(total=GB)], fail=[Failure('nvmlInit*', 18)])
     errors = machine.forked_answer(text)

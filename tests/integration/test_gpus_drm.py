@@ -142,8 +142,7 @@ def test_a_dump_of_another_machine_has_processes_that_are_not_here(machine: Mach
 def test_no_drm_driver_and_no_other_is_no_gpu(machine: Machine) -> None:
     shown = machine.told('gpus')
     assert shown.stderr == (
-        'gpu-tracker: no GPU driver is installed or loaded on this machine. '
-        'See "no-gpu-driver" in docs/troubleshooting.rst.\n'
+        'gpu-tracker: no GPU driver is installed or loaded on this machine. See "gpu-tracker explain no-gpu-driver".\n'
     )
 
 

@@ -38,11 +38,11 @@ ZEROS = {
 }
 NOTHING_KNOWN = dict.fromkeys(ZEROS)
 NO_DRIVER = [['info', 'No GPU driver is at work on this machine: GPU figures are 0.']]
-SEE_PERMISSION = 'See "driver-permission" in docs/troubleshooting.rst.'
+SEE_PERMISSION = 'See "gpu-tracker explain driver-permission".'
 NOT_ANSWERED = 'The GPU driver has not answered for 2 s; GPU figures are unknown until it does.'
 LOST_B = (
     'GPU 1 (GPU-b) is lost: it has fallen off the bus or is otherwise out of reach (NVML code 15). '
-    'Its figures are unknown. See "gpu-lost" in docs/troubleshooting.rst.'
+    'Its figures are unknown. See "gpu-tracker explain gpu-lost".'
 )
 
 
@@ -91,15 +91,14 @@ def test_a_uuid_on_a_machine_without_a_driver(driver: SimulatedDriver) -> None:
             (
                 'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without '
                 'a restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. '
-                'See "driver-mismatch" in docs/troubleshooting.rst.'
+                'See "gpu-tracker explain driver-mismatch".'
             ),
         ),
         (
             UNKNOWN,
             (
                 'The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as after a '
-                'suspend or a crash of the driver. GPU figures are unknown. See "driver-fails" in '
-                'docs/troubleshooting.rst.'
+                'suspend or a crash of the driver. GPU figures are unknown. See "gpu-tracker explain driver-fails".'
             ),
         ),
         (
@@ -107,7 +106,7 @@ def test_a_uuid_on_a_machine_without_a_driver(driver: SimulatedDriver) -> None:
             (
                 'This user may not use the NVIDIA driver (NVML code 4): GPU figures are unknown until the '
                 'user may open '
-                '/dev/nvidiactl and /dev/nvidia0. See "driver-permission" in docs/troubleshooting.rst.'
+                '/dev/nvidiactl and /dev/nvidia0. See "gpu-tracker explain driver-permission".'
             ),
         ),
         (
@@ -115,15 +114,14 @@ def test_a_uuid_on_a_machine_without_a_driver(driver: SimulatedDriver) -> None:
             (
                 'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach '
                 '(NVML code '
-                '15): GPU figures are unknown until the machine is restarted. See "gpu-lost" in '
-                'docs/troubleshooting.rst.'
+                '15): GPU figures are unknown until the machine is restarted. See "gpu-tracker explain gpu-lost".'
             ),
         ),
         (
             21,
             (
                 'The NVIDIA driver could not be initialized (NVML code 21). GPU figures are unknown. '
-                'See "driver-fails" in docs/troubleshooting.rst.'
+                'See "gpu-tracker explain driver-fails".'
             ),
         ),
     ],
@@ -214,7 +212,7 @@ def test_one_gpu_does_not_list_its_processes(driver: SimulatedDriver) -> None:
             'warning',
             (
                 'GPU 1 (GPU-b) could not be read: the NVIDIA driver reports an unknown error (NVML code 999). '
-                'Its figures are unknown. See "driver-fails" in docs/troubleshooting.rst.'
+                'Its figures are unknown. See "gpu-tracker explain driver-fails".'
             ),
         ]
     ]

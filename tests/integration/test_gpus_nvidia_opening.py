@@ -92,7 +92,7 @@ def test_a_driver_that_does_not_count_its_gpus(machine: Machine) -> None:
     machine.write(gpus=[Gpu(total=GB)], fail=[Failure('nvmlDeviceGetCount*', UNKNOWN)])
     text = (
         'The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as after a suspend '
-        'or a crash of the driver. GPU figures are unknown. See "driver-fails" in docs/troubleshooting.rst.'
+        'or a crash of the driver. GPU figures are unknown. See "gpu-tracker explain driver-fails".'
     )
     assert machine.answer(OPEN) == ['unknown-error', text]
     with Probe(machine.environment()) as probe:

@@ -92,9 +92,7 @@ def test_drivers_of_older_generations(tmp_path: Path, generation: int, system: i
     else:
         text = 'This machine has an NVIDIA driver too old for a call that gpu-tracker needs (NVML code 13); '
         assert memory_of_tree(totals) == (None, None, None)
-        assert messages == [
-            ['warning', text + 'some figures are unknown. See "driver-too-old" in docs/troubleshooting.rst.']
-        ]
+        assert messages == [['warning', text + 'some figures are unknown. See "gpu-tracker explain driver-too-old".']]
 
 
 def test_values_that_a_gpu_does_not_support(driver: SimulatedDriver) -> None:
@@ -238,7 +236,7 @@ def test_a_container_that_is_not_told_whose_memory_it_is(driver: SimulatedDriver
                 'The GPU driver does not tell which process of this container uses how much GPU memory, so the GPU '
                 "memory of the processes is unknown. A container that shares the machine's process IDs would know it: "
                 'docker run --pid=host, or hostPID: true in a pod of Kubernetes. '
-                'See "container-gpu-memory" in docs/troubleshooting.rst.'
+                'See "gpu-tracker explain container-gpu-memory".'
             ),
         ]
     ]

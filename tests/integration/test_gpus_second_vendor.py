@@ -113,8 +113,7 @@ def test_no_driver_of_any_vendor_is_no_gpu(environment: dict[str, str]) -> None:
     table = gpu_tracker('gpus', env=environment)
     assert (table.returncode, table.stdout) == (0, '')
     assert table.stderr == (
-        'gpu-tracker: no GPU driver is installed or loaded on this machine. '
-        'See "no-gpu-driver" in docs/troubleshooting.rst.\n'
+        'gpu-tracker: no GPU driver is installed or loaded on this machine. See "gpu-tracker explain no-gpu-driver".\n'
     )
 
 

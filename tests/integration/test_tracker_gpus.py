@@ -165,7 +165,7 @@ def test_an_unknown_uuid_is_a_value_error(driver):
         assert program.fail() == (
             'gpu_tracker.errors.ParameterError: gpu_uuids must be UUIDs of GPUs of this machine (GPU-a), '
             "not ['GPU-a', 'GPU-x']. \"gpu-tracker gpus --json\" lists them; without a GPU leave it out. "
-            'See "gpu-uuids" in docs/troubleshooting.rst.'
+            'See "gpu-tracker explain gpu-uuids".'
         )
 
 

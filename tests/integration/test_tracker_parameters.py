@@ -80,7 +80,7 @@ def test_a_process_that_ends_before_the_start_is_refused_by_start():
         tracker.start()
     assert str(caught.value) == (
         f'process_id must be the id of a process that exists, not {process.pid}. '
-        'See "no-such-process" in docs/troubleshooting.rst.'
+        'See "gpu-tracker explain no-such-process".'
     )
 
 

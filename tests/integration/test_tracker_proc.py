@@ -22,7 +22,7 @@ else:
 """
 MOUNT_THERE = (
     ' Mount one of this namespace over it, as unshare --mount-proc does: mount -t proc proc /proc. '
-    'See "proc" in docs/troubleshooting.rst.'
+    'See "gpu-tracker explain proc".'
 )
 
 
@@ -53,7 +53,7 @@ def test_no_proc():
     error = refusal('unshare', '--mount', 'sh', '-c', 'umount --lazy /proc && exec "$@"', 'sh')
     assert error == (
         '/proc is not mounted, so no process can be measured. Mount it: mount -t proc proc /proc. '
-        'See "proc" in docs/troubleshooting.rst.'
+        'See "gpu-tracker explain proc".'
     )
 
 
@@ -63,7 +63,7 @@ def test_a_program_whose_children_are_in_another_namespace_keeps_that():
     starts_another = 'import subprocess\nsubprocess.run(["true"], check=True)\n'
     assert refusal('unshare', '--pid', then=starts_another) == (
         'What this process, N, starts gets into another PID namespace, so nothing that it starts can measure it. '
-        'Start it inside that namespace, as unshare --fork does. See "proc" in docs/troubleshooting.rst.'
+        'Start it inside that namespace, as unshare --fork does. See "gpu-tracker explain proc".'
     )
 
 

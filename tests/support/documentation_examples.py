@@ -108,7 +108,8 @@ def check_output(printed: str, expected: str, place: str) -> None:
     assert matches, f'{place} shows\n{expected}\n\nbut prints\n{printed}'
 
 
-PAGES = [ROOT / 'README.rst', *sorted((ROOT / 'docs').glob('*.rst'))]
+_INCLUDED = ROOT / 'src' / 'gpu_tracker' / 'cli' / 'troubleshooting.rst'
+PAGES = [ROOT / 'README.rst', *sorted((ROOT / 'docs').glob('*.rst')), _INCLUDED]
 EXAMPLES = [example for page in PAGES for example in examples_in(page)]
 DIFFERENT = {(example.language, example.code, example.output): example for example in reversed(EXAMPLES)}
 """Without what docs/index.rst repeats of README.rst."""

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 QUICK = '--interval=0.25'
 NO_DRIVER = (
-    'gpu-tracker: no GPU driver is installed or loaded on this machine. '
-    'See "no-gpu-driver" in docs/troubleshooting.rst.\n'
+    'gpu-tracker: no GPU driver is installed or loaded on this machine. See "gpu-tracker explain no-gpu-driver".\n'
 )
 IDLE = Gpu(name='NVIDIA H200', total=141 * GB, used=GB, util=3, temperature=31, sm_clock=345, power=75_000)
 

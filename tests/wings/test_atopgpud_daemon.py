@@ -33,11 +33,11 @@ GPU = Gpu(name='NVIDIA H200', pci='00000000:17:00.0', total=80 * GIB, used=GIB, 
 MISMATCH = (
     'atopgpud: error: The NVIDIA driver and its library have different versions (NVML code 18), as after an update '
     'without a restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. '
-    'See "driver-mismatch" in docs/troubleshooting.rst.'
+    'See "gpu-tracker explain driver-mismatch".'
 )
 BROKEN = (
     'atopgpud: error: The NVIDIA driver could not be initialized: it reports an unknown error (NVML code 999), as '
-    'after a suspend or a crash of the driver. GPU figures are unknown. See "driver-fails" in docs/troubleshooting.rst.'
+    'after a suspend or a crash of the driver. GPU figures are unknown. See "gpu-tracker explain driver-fails".'
 )
 
 

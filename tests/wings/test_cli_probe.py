@@ -183,7 +183,7 @@ def test_wrong_arguments_are_told_by_the_real_program() -> None:
     assert run.stderr == (
         f"gpu-tracker: --pid must be the ID of a running process, not '{ended.pid}'. There is none: it has "
         'ended, or is in a '
-        'container, where it has another ID. See "no-such-process" in docs/troubleshooting.rst.\n'
+        'container, where it has another ID. See "gpu-tracker explain no-such-process".\n'
     )
     assert run.returncode == 125
 

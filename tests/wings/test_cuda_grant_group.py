@@ -270,7 +270,7 @@ def test_a_process_that_does_not_exist_is_told() -> None:
     assert finished.stderr == (
         f"gpu-tracker: --pid must be the ID of a running process, not '{NO_SUCH_PROCESS}'. There is none: it "
         'has ended, or is in a '
-        'container, where it has another ID. See "no-such-process" in docs/troubleshooting.rst.\n'
+        'container, where it has another ID. See "gpu-tracker explain no-such-process".\n'
     )
 
 

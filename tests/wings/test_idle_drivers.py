@@ -175,7 +175,7 @@ def test_a_driver_that_is_loaded_anew_is_opened_anew(machine: Machine, devices: 
     failed = (
         'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach (NVML '
         'code 15): GPU '
-        'figures are unknown until the machine is restarted. See "gpu-lost" in docs/troubleshooting.rst.'
+        'figures are unknown until the machine is restarted. See "gpu-tracker explain gpu-lost".'
     )
     with looking(machine, devices) as eye:
         assert eye.gpus() == [['0', 'GPU-a', [], None]]

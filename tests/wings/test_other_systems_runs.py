@@ -240,7 +240,7 @@ MISTAKES = [
     (['--', 'no-such-program'], 127, "cannot start 'no-such-program': No such file or directory"),
     (['--', '/etc/passwd'], 126, "cannot start '/etc/passwd': Permission denied"),
     (['-f', 'xml', '-e', 'true'], 125, "--format must be text, json, summary or csv, not 'xml'"),
-    (['--pid=4194305'], 125, 'See "no-such-process" in docs/troubleshooting.rst.'),
+    (['--pid=4194305'], 125, 'See "gpu-tracker explain no-such-process".'),
     (['idle', '-c', '/dev/null'], 125, 'idle watches device files and processes of Linux, and runs there only'),
     (['atopgpud'], 125, 'atopgpud serves atop, and runs on Linux only'),
     (['probe', '--', 'true'], 125, 'probe works through the kernel of Linux, and runs there only'),

@@ -20,6 +20,7 @@ COMMANDS = {
     'compare': 'compare',
     'completion': 'completion',
     'dashboard': 'dashboard',
+    'explain': 'explain',
     'export': 'export',
     'gpus': 'gpus',
     'grant-devices': 'grant_devices',

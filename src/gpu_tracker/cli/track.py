@@ -94,6 +94,7 @@ Other commands:
   gpu-tracker compare     Compare recordings of groups of runs.
   gpu-tracker region      Run a command as a named step of a tracked script.
   gpu-tracker sub-track   Read the code blocks of gpu-tracker 5.
+  gpu-tracker explain     Explain a message, by the name that it ends with.
   gpu-tracker completion  Print the script with which a shell completes all this.
   gpu-tracker grant-devices  Let the control group of a process open the GPUs.
                           Each has a --help of its own.

@@ -11,12 +11,12 @@ from gpu_tracker.gpus.absence import why_no_driver
 if TYPE_CHECKING:
     from pathlib import Path
 
-SEE_NO_DRIVER = 'See "no-gpu-driver" in docs/troubleshooting.rst.'
+SEE_NO_DRIVER = 'See "gpu-tracker explain no-gpu-driver".'
 NO_LIBRARY = (
     "NVIDIA's kernel module is loaded, but its library libnvidia-ml.so.1 or its devices are not here: a container gets "
     'them by docker run --gpus all, or in Kubernetes by a limit on nvidia.com/gpu, and a machine by the '
     "driver's package "
-    'for this system. See "driver-library" in docs/troubleshooting.rst.'
+    'for this system. See "gpu-tracker explain driver-library".'
 )
 
 

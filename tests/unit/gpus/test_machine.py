@@ -134,7 +134,7 @@ def test_a_driver_that_is_loaded_later_is_found() -> None:
     driver, clock = Driver(state(0), is_loaded=False), Clock()
     machine = machine_with(driver, clock=clock)
     assert machine.absence(machine.read_again()) == (
-        'no GPU driver is installed or loaded on this machine. See "no-gpu-driver" in docs/troubleshooting.rst.'
+        'no GPU driver is installed or loaded on this machine. See "gpu-tracker explain no-gpu-driver".'
     )
     driver.is_loaded = True
     clock.now = 29.0

@@ -121,7 +121,7 @@ def test_nothing_is_left_to_choose_from() -> None:
         assert reasons(choice) == [f'GPU {number}: {reason}' for number in range(4)]
         assert not choice.is_possible
     assert reasons(choose([], Request())) == [
-        'this machine has no GPU with a driver. See "no-gpu-driver" in docs/troubleshooting.rst.'
+        'this machine has no GPU with a driver. See "gpu-tracker explain no-gpu-driver".'
     ]
 
 

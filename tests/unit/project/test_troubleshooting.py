@@ -5,16 +5,31 @@ from __future__ import annotations
 import pickle
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from gpu_tracker.cli import main
 from gpu_tracker.errors import ParameterError, see
 
+if TYPE_CHECKING:
+    import pytest
+
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / 'docs' / 'troubleshooting.rst').read_text()
+PAGE = (ROOT / 'src' / 'gpu_tracker' / 'cli' / 'troubleshooting.rst').read_text()
+NO_LOCKS = """\
+What you see: The file system of run.db has no locks that work.
+
+Why: SQLite locks a recording while it writes, so that it can be read meanwhile. Some network file systems have \
+no locks, or
+a lock service that does not answer (NFS, Lustre without flock).
+
+What to do: nothing, if you read the recording after the run. To watch the run, record to a disk of the machine, such as
+--record=/tmp/run.db.
+"""
 NAMED = re.compile(r'\bsee\([\'"]([a-z-]+)[\'"]\)')
 
 
 def test_an_entry_is_named_in_a_sentence() -> None:
-    assert see('proc') == 'See "proc" in docs/troubleshooting.rst.'
+    assert see('proc') == 'See "gpu-tracker explain proc".'
 
 
 def test_what_errors_name_are_the_entries_of_the_page() -> None:
@@ -23,6 +38,21 @@ def test_what_errors_name_are_the_entries_of_the_page() -> None:
     entries = re.findall(r'^\.\. _([a-z-]+):\n\n\1\n~+$', PAGE, re.MULTILINE)
     assert sorted(named) == sorted(entries)
     assert entries == re.findall(r'  :ref:`([a-z-]+)`$', PAGE, re.MULTILINE)  # the table is in the same order
+
+
+def test_the_command_prints_an_entry_in_plain_text(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(['explain', 'no-locks']) == 0
+    assert capfd.readouterr().out == NO_LOCKS
+    assert main(['explain']) == 0
+    names = capfd.readouterr().out.split()
+    assert names == re.findall(r'^\.\. _([a-z-]+):$', PAGE, re.MULTILINE)
+    for name in names:
+        assert main(['explain', name]) == 0
+        text = capfd.readouterr().out
+        assert text.startswith('What you see: ')
+        assert re.search(r'``|\.\. |~~~|---|:[a-z]+:`', text) is None
+    assert main(['explain', 'no-lock']) == 125
+    assert capfd.readouterr().err.startswith('gpu-tracker: there is no entry no-lock: did you mean no-locks')
 
 
 def test_advice_follows_what_is_wrong_and_survives_pickling() -> None:

@@ -69,8 +69,7 @@ def test_what_can_be_no_file_is_refused(tmp_path: Path, name: str, accepted: str
 def test_a_folder_that_is_missing_is_refused(tmp_path: Path) -> None:
     path = f'{tmp_path}/missing/run.db'
     assert refusal(path) == (
-        f'tracking_file must be a path in a folder that exists, not {path!r}. '
-        'See "cannot-write" in docs/troubleshooting.rst.'
+        f'tracking_file must be a path in a folder that exists, not {path!r}. See "gpu-tracker explain cannot-write".'
     )
 
 

@@ -101,7 +101,7 @@ def test_defaults_are_filled_in():
             NO_PROCESS,
             (
                 f'process_id must be the id of a process that exists, not {NO_PROCESS}. '
-                'See "no-such-process" in docs/troubleshooting.rst.'
+                'See "gpu-tracker explain no-such-process".'
             ),
         ),
         ('process_id', 0, 'process_id must be the id of a process that exists, not 0'),
@@ -111,7 +111,7 @@ def test_defaults_are_filled_in():
             '/nowhere/usage.json',
             (
                 'resource_usage_file must be the path of a file in a folder that can be written, not '
-                """'/nowhere/usage.json'. See "cannot-write" in docs/troubleshooting.rst."""
+                """'/nowhere/usage.json'. See "gpu-tracker explain cannot-write"."""
             ),
         ),
     ],

@@ -36,7 +36,7 @@ def test_before_linux_4_12_nothing_tells_of_children(proc: Path):
 def test_nothing_mounted(tmp_path: Path):
     assert proc_fault(str(tmp_path)) == (
         f'{tmp_path} is not mounted, so no process can be measured. Mount it: mount -t proc proc {tmp_path}. '
-        'See "proc" in docs/troubleshooting.rst.'
+        'See "gpu-tracker explain proc".'
     )
 
 
@@ -46,7 +46,7 @@ def test_a_namespace_that_has_this_process_under_another_number(proc: Path):
     assert proc_fault(str(proc)) == (
         f'{proc} is that of another PID namespace: it has this process, {OWN}, as 7. '
         f'Mount one of this namespace over it, as unshare --mount-proc does: mount -t proc proc {proc}. '
-        'See "proc" in docs/troubleshooting.rst.'
+        'See "gpu-tracker explain proc".'
     )
 
 
@@ -56,5 +56,5 @@ def test_children_in_another_namespace(proc: Path):
     children.symlink_to('pid:[4026532000]')
     assert proc_fault(str(proc)) == (
         f'What this process, {OWN}, starts gets into another PID namespace, so nothing that it starts can measure it. '
-        'Start it inside that namespace, as unshare --fork does. See "proc" in docs/troubleshooting.rst.'
+        'Start it inside that namespace, as unshare --fork does. See "gpu-tracker explain proc".'
     )
