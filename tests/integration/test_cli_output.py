@@ -72,7 +72,6 @@ USAGE = (
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        ([], USAGE),
         (['--st=1'], USAGE),
         (['-e', ''], 'the command is empty'),
         (['--foo', '-e', 'true'], 'unknown option --foo'),
@@ -84,6 +83,21 @@ def test_wrong_options_are_named_with_a_hint(arguments: list[str], message: str)
     assert run.stderr == f'gpu-tracker: {message}\n{HINT}\n'
     assert run.stdout == ''
     assert run.returncode == 125
+
+
+def test_without_arguments_it_shows_examples_and_commands() -> None:
+    run = called()
+    assert run.stderr.startswith(
+        'Examples:\n'
+        '  gpu-tracker python train.py\n'
+        '  gpu-tracker --time-limit=2h --record=run.db python train.py\n'
+        '  gpu-tracker report run.db\n'
+        '\n'
+        'Other commands:\n'
+        '  gpu-tracker gpus        Show the GPUs of this machine; in short, gpu-tracker ls.\n'
+    )
+    assert run.stderr.endswith(f'\n\n{HINT}\n')
+    assert (run.stdout, run.returncode) == ('', 125)
 
 
 def test_help_in_front_of_a_command_is_that_of_the_command() -> None:

@@ -40,7 +40,7 @@ DEFAULT_COMMAND = 'track'
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run ``gpu-tracker`` with ``arguments``, by default those of this process, and return its exit code."""
+    """Run ``gpu-tracker`` with ``arguments``, by default ``sys.argv``, and return its exit code."""
     if arguments is None:
         arguments = sys.argv[1:]
     try:
@@ -73,6 +73,9 @@ def _run(arguments: list[str]) -> int:
     command = arguments[0] if arguments and arguments[0] in COMMANDS else ''
     try:
         module = import_module(f'gpu_tracker.cli.{COMMANDS.get(command, DEFAULT_COMMAND)}')
+        if not arguments:
+            output.say(module.overview())
+            return output.FAILURE
         values = options.parse(module.TEXT, arguments[1 if command else 0 :], command)
         if isinstance(values, str):
             return output.print_text(values)

@@ -17,7 +17,14 @@ _BLANKS = ' \t'
 _PLAIN = frozenset('%+,-./:=@_') if sys.platform != 'win32' else frozenset('+-./:@_\\')
 """With letters and digits, all that no shell ever treats in a special way."""
 _SPECIAL_IN_DOUBLE_QUOTES = frozenset('$`\\') if sys.platform != 'win32' else frozenset('%!^&|<>')
-_COMMANDS_ELSEWHERE = {'help': '--help', 'version': '--version'}
+_COMMANDS_ELSEWHERE = {
+    'help': '--help',
+    'monitor': '--live COMMAND',
+    'profile': '--record=run.db COMMAND',
+    'record': '--record=run.db COMMAND',
+    'run': 'COMMAND',
+    'version': '--version',
+}
 """Commands of other programs, and what they are called here."""
 _SCRIPTS = {'.py': ('a Python program', ('python', 'python3')), '.sh': ('a shell script', ('sh',))}
 """What a file is by its ending, and what runs it, the usual name first: Debian alone has no ``python``."""

@@ -10,6 +10,7 @@ from gpu_tracker.cli import COMMANDS, DEFAULT_COMMAND
 
 _MEANING = re.compile(r'^  (?P<form>\S.*?)(?:  +(?P<text>\S.*))?$')
 """A line of a list: what is explained, and behind two blanks the beginning of its explanation."""
+OPTION_LISTS = {'Options', 'More options'}
 NEW_LINE = '\n'
 
 
@@ -45,7 +46,7 @@ def help_of(name: str) -> HelpText:
     """Return the help of the command ``name``, empty for the one without a name."""
     text: str = import_module(f'gpu_tracker.cli.{COMMANDS[name] if name else DEFAULT_COMMAND}').TEXT
     blocks = blocks_of(text)
-    return HelpText(name, _first_sentence(' '.join(blocks[0][1])), blocks, options_of(dict(blocks)['Options']))
+    return HelpText(name, _first_sentence(' '.join(blocks[0][1])), blocks, options_of(blocks))
 
 
 def blocks_of(text: str) -> list[tuple[str, list[str]]]:
@@ -80,10 +81,10 @@ def _block(part: str) -> tuple[str, list[str]]:
     return '', lines
 
 
-def options_of(lines: list[str]) -> list[HelpOption]:
-    """Return the options that the lines below ``Options:`` explain."""
+def options_of(blocks: list[tuple[str, list[str]]]) -> list[HelpOption]:
+    """Return the options that the lines below ``Options:`` and ``More options:`` explain."""
     found = []
-    for form, text in meanings_of(lines):
+    for form, text in meanings_of([line for heading, lines in blocks if heading in OPTION_LISTS for line in lines]):
         words = form.replace(',', ' ').replace('=', ' ').split()
         names = tuple(word for word in words if word.startswith('-'))
         value = next((word.strip('<>') for word in words if not word.startswith('-')), '')

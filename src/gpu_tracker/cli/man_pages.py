@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker import __version__
 from gpu_tracker.cli import COMMANDS
-from gpu_tracker.cli.help_texts import NEW_LINE, help_of, meanings_of
+from gpu_tracker.cli.help_texts import NEW_LINE, OPTION_LISTS, help_of, meanings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.help_texts import HelpText
 
 _PROGRAM = 'gpu-tracker'
-_LISTS = {'Options', 'Commands', 'Other commands'}
+_LISTS = {*OPTION_LISTS, 'Commands', 'Other commands'}
 """Headings above lists of names and what they mean; what else is indented is shown as it is."""
 
 

@@ -62,9 +62,9 @@ def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | st
     :raises UsageError: An argument does not fit.
     :raises ParameterError: A variable does not fit.
     """
-    blocks = dict(blocks_of(text))
-    options = options_of(blocks['Options'])
-    usage = '\n'.join(blocks['Usage'])
+    blocks = blocks_of(text)
+    options = options_of(blocks)
+    usage = '\n'.join(dict(blocks)['Usage'])
     rest = list(reversed(arguments))
     own, written = _read_own(usage, options, rest)
     if '--help' in written:
@@ -137,6 +137,17 @@ def _from_environment(
             yield f'{usual}={given}' if option.value else usual
 
 
+_GUESSES = {
+    '--timeout': '--time-limit',
+    '--max-memory': '--memory-limit',
+    '--summary': '--format=summary',
+    '--csv': '--format=csv',
+    '--html': '--record=run.db, and then gpu-tracker report run.db',
+    '--units': '--ram-unit, --gpu-ram-unit or --time-unit',
+}
+"""Options of a run by names that other programs have."""
+
+
 def _options_in(word: str, options: Sequence[HelpOption], rest: list[str]) -> Iterator[tuple[str, str, str | None]]:
     """Yield the options in a word, such as ``--st=1`` or ``-vf``: the name as written, the usual name and the value.
 
@@ -148,7 +159,9 @@ def _options_in(word: str, options: Sequence[HelpOption], rest: list[str]) -> It
         is_long = word.startswith('--')
         name, equals, value = word.partition('=') if is_long else (word[:2], '', word[2:])
         if name not in known:
-            raise UsageError(f'unknown option {name}{did_you_mean(name, known)}')
+            guess = _GUESSES.get(name) if '--record' in known else None
+            hint = f': did you mean {guess}?' if guess else did_you_mean(name, known)
+            raise UsageError(f'unknown option {name}{hint}')
         usual = known[name].names[-1]
         word = ''
         if known[name].value:
@@ -186,7 +199,7 @@ def _program(rest: list[str], written: Mapping[str, str]) -> list[str] | None:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return the end of a message that names those of the ``known`` words that ``given`` resembles; empty: none."""
+    """Return the end of a message with the ``known`` words nearest to ``given``; empty if none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 (only if something is mistyped)
 
     names = sorted(known)
@@ -196,7 +209,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def number(option: str, kind: type[Number], given: str, accepted: str) -> Number:
-    """Return the number that was ``given`` to ``option``; raise ParameterError where it is none."""
+    """Return the number that was ``given`` to ``option``; raise ParameterError if it is none."""
     try:
         return kind(given.replace('_', '?'))  # Python allows underscores between digits, users of other programs do not
     except ValueError:
@@ -207,7 +220,7 @@ FORMATS = ('text', 'json', 'summary')
 
 
 def chosen_format(values: Values, formats: Sequence[str]) -> str:
-    """Return what ``--format`` was given; raise ParameterError where it is none of ``formats``."""
+    """Return what ``--format`` was given; raise ParameterError if ``formats`` lack it."""
     given = str(values['--format'])
     if given not in formats:
         accepted = formats[0] if len(formats) == 1 else f'{", ".join(formats[:-1])} or {formats[-1]}'
@@ -216,7 +229,7 @@ def chosen_format(values: Values, formats: Sequence[str]) -> str:
 
 
 def output_path(values: Values) -> str | None:
-    """Return the path that ``--output`` was given; None: the output goes to standard output, which ``-`` is too."""
+    """Return the path that ``--output`` was given; None or ``-``: standard output."""
     given = values['--output']
     return None if given in {None, '-'} else os.path.expanduser(str(given))
 
@@ -224,7 +237,7 @@ def output_path(values: Values) -> str | None:
 def time(option: str, given: str, accepted: str) -> float:
     """Return the seconds of the time that was ``given`` to ``option``: a number of them, or a time with its units.
 
-    :raises ParameterError: where it is neither.
+    :raises ParameterError: if it is neither.
     """
     found = parse_time(given)
     return number(option, float, given, accepted) if found is None else found

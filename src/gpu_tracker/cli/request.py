@@ -1,4 +1,4 @@
-"""What is to be looked at: a command to start, or a process that runs already."""
+"""The target of a run: a command to start, or a running process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def words_of(values: options.Values) -> list[str]:
 
 
 def process_id(given: str) -> int:
-    """Return the process ID that ``--pid`` was given; raise ParameterError where it is none."""
+    """Return the process ID that ``--pid`` was given; raise ParameterError if it is none."""
     value = options.number('--pid', int, given, _PROCESS_ID)
     if value < 1:
         raise ParameterError('--pid', given, _PROCESS_ID)
@@ -47,10 +47,10 @@ class Request(NamedTuple):
     """A tracking that was asked for.
 
     Either ``words`` is the command to start or ``process_id`` the process to watch; ``parameters`` are Tracker's.
-    ``verbose`` asks for the record of the sampling, ``live`` for a view while it goes on. ``commit_interval`` is that
-    of the recording in seconds, None for the usual one. ``limits`` are those past which the command is ended, None
-    where there are none. ``own_group`` asks for a control group of the command's own. ``quiet`` asks for no
-    lines about the run. ``adaptive`` says which figures the text has in the unit that suits each.
+    ``verbose`` asks for the record of the sampling, ``live`` for a view of the run. ``commit_interval`` is in seconds;
+    None: the usual one of a recording. ``limits`` end the command; None: there are none. ``own_group`` asks for a
+    control group of the command's own. ``quiet`` asks for no lines about the run. ``adaptive`` names the figures with
+    a unit of their own in the text.
     """
 
     words: list[str]
@@ -81,7 +81,7 @@ class Request(NamedTuple):
 def read_request(values: options.Values) -> Request:
     """Return what ``values`` ask for.
 
-    Raises UsageError where options do not go together, ParameterError where a value is wrong.
+    Raises UsageError if options do not go together, ParameterError if a value is wrong.
     """
     if values['--quiet'] and values['--verbose']:
         raise options.UsageError(f'{values.name("--quiet")} and {values.name("--verbose")} do not go together')

@@ -7,6 +7,7 @@ import signal
 import sys
 
 from gpu_tracker.cli import output
+from gpu_tracker.cli.help_texts import blocks_of
 from gpu_tracker.cli.request import read_request
 from gpu_tracker.running.options import OPTIONS
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 _TEXT = """
 Runs a command, or watches a running process, and reports the RAM, GPU RAM, CPU,
 GPU utilization and time that it and everything it starts use.
+
+Examples:
+  gpu-tracker python train.py
+  gpu-tracker --time-limit=2h --record=run.db python train.py
+  gpu-tracker report run.db
 
 Usage:
   gpu-tracker [options] [--] <command> [<argument>...]
@@ -40,6 +46,11 @@ Options:
   -f --format=<format>    How to write the report: text, json, summary, which has
                           twelve lines at most, or csv: one line a run, below one
                           with the names of the figures. [default: text]
+{common}
+  --time-limit=<time>     End the command with all that it has started after this
+                          time, such as 90 (seconds), 30m or 1.5h. See Limits below.
+
+More options:
   --json                  The same as --format=json.
   --append                Add the line of --format=csv to those in the file of
                           --output: a table of runs.
@@ -50,8 +61,6 @@ Options:
                           be had (Linux), and report what that has used: CPU time,
                           memory with page cache, storage, processes. What the
                           command leaves running is ended with it then.
-  --time-limit=<time>     End the command with all that it has started after this
-                          time, such as 90 (seconds), 30m or 1.5h. See Limits below.
   --cpu-limit=<time>      The same after so much CPU time of all of them together.
   --memory-limit=<size>   The same where they have more RAM together, such as 2GB or
                           512MiB: a soft limit, checked at each sample; a hard
@@ -126,13 +135,25 @@ def _entry(option: Option) -> str:
 
 _COLUMN, _WIDTH = 26, 84
 """Where the explanations of options begin, and where their lines end."""
-TEXT = _TEXT.format(of_tracker='\n'.join(_entry(option) for option in OPTIONS if option.flags))
+_COMMON = ('tracking_file', 'sleep_time', 'ram_unit')
+_ENTRIES = {option.name: _entry(option) for option in OPTIONS if option.flags}
+TEXT = _TEXT.format(
+    common='\n'.join(_ENTRIES[name] for name in _COMMON),
+    of_tracker='\n'.join(entry for name, entry in _ENTRIES.items() if name not in _COMMON),
+)
 
 _CAN_END_TREES = sys.platform == 'linux'
 """Whether the way to track a command with its signals knows how to end it with all its descendants."""
 
 
 OPTION_OF = {option.name: option.flag for option in OPTIONS} | {'process_id': '--pid'}
+
+
+def overview() -> str:
+    """Return what is printed without arguments: examples and the commands."""
+    blocks = dict(blocks_of(TEXT))
+    lines = (line for heading in ('Examples', 'Other commands') for line in (f'{heading}:', *blocks[heading], ''))
+    return '\n'.join([*lines, "Try 'gpu-tracker --help'."])
 
 
 def run(values: options.Values) -> int:

@@ -204,6 +204,11 @@ def test_what_to_do_where_a_program_cannot_be_started(
         ('report', 'gpu-tracker report'),
         ('help', 'gpu-tracker --help'),
         ('version', 'gpu-tracker --version'),
+        ('record', 'gpu-tracker --record=run.db COMMAND'),
+        ('run', 'gpu-tracker COMMAND'),
+        ('monitor', 'gpu-tracker --live COMMAND'),
+        ('profile', 'gpu-tracker --record=run.db COMMAND'),
+        ('shwo', 'gpu-tracker show'),
     ],
 )
 def test_what_was_meant_by_a_program_that_is_not_there(

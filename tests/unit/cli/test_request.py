@@ -184,6 +184,15 @@ def test_a_process() -> None:
         (['-5'], 'unknown option -5'),
         (['--pid=1', 'true'], USAGE),
         (['--time=1', 'true'], 'unknown option --time: did you mean --time-limit or --time-unit?'),
+        (['--timeout=5', 'true'], 'unknown option --timeout: did you mean --time-limit?'),
+        (['--max-memory=5GB', 'true'], 'unknown option --max-memory: did you mean --memory-limit?'),
+        (['--summary', 'true'], 'unknown option --summary: did you mean --format=summary?'),
+        (['--csv', 'true'], 'unknown option --csv: did you mean --format=csv?'),
+        (
+            ['--html', 'true'],
+            'unknown option --html: did you mean --record=run.db, and then gpu-tracker report run.db?',
+        ),
+        (['--units=MB', 'true'], 'unknown option --units: did you mean --ram-unit, --gpu-ram-unit or --time-unit?'),
         (['--output:=x', 'true'], 'unknown option --output:: did you mean --output?'),
         (
             ['-e', 'python', 'train.py', '--', 'x'],
