@@ -170,16 +170,17 @@ def exit_code(code: int, termination_reason: str | None, *, delivered: bool) -> 
 
 def _note_exceeded(run: Run, limits: RunLimits, kept_otherwise: Collection[str]) -> None:
     """Have the result say which limits the command had exceeded when it ended by itself, and print that."""
-    from gpu_tracker.limits import seen_late_in_words  # noqa: PLC0415 (as above)
+    from gpu_tracker.limits import exceeded, seen_late_in_words, used_in  # noqa: PLC0415 (as above)
 
-    found = run.exceeded_at_end(limits.compared(kept_otherwise))
+    totals = run.require_totals()
     messages = {
         reason: seen_late_in_words(limit, amount)
-        for reason, amount in found
+        for reason, amount in exceeded(limits.compared(kept_otherwise), used_in(totals))
         if (limit := limits.of(reason)) is not None
     }
     if messages:
-        run.note_exceeded(messages)
+        warnings = [('warning', text) for text in messages.values()]
+        run.add(exceeded_limits=list(messages), messages=[*totals['messages'], *warnings])
     for text in messages.values():
         output.complain(text)
 

@@ -121,13 +121,15 @@ class Run:
         self._started_at = 0.0
         self._main_at_end: tuple[float | None, bool] = None, False
         """If the sampler has failed: the CPU seconds of the command alone, and whether it has reaped children."""
-        self._largest_child: int | None = None
-        self._own_faults = 0
-        self._switches: tuple[int, int] | None = None
+        self._own_use_before: tuple[int, int, int, int] | None = None
 
     @property
     def _tracks_itself(self) -> bool:
         return self.options.process_id == os.getpid()
+
+    @property
+    def _is_held(self) -> bool:
+        return self._command is not None and self._command.launcher is not None
 
     def start(self) -> None:
         """Start the sampler; return when the first sample is complete. A held command is to be released at once then.
@@ -135,32 +137,35 @@ class Run:
         :raises SamplerError: if nothing can be measured.
         :raises ParameterError: if the sampler refuses an option: there is no such process or GPU.
         """
-        session = self._open_session()
+        self.files.make()
+        session: Session | None = None
         try:
+            configuration = self._configuration()
+            if sys.platform != 'linux':
+                self.files.hand_over()  # before the sampler, which cannot inherit the lock, takes one of its own
+            session = Session(configuration)
+            self.files.hand_over()
             _import_for_end(with_report=not self._tracks_itself)
             ready = session.wait_until_ready()
-        except SamplerError as error:
-            session.end()
-            refusal = self._refusal(session.refusal, str(error))
-            self.files.discard(is_unmeasured=refusal is None)
+        except BaseException as error:
+            refusal = None
+            if session is not None:
+                session.end()
+                refusal = self._refusal(session.refusal, str(error))
+            self.files.discard(is_unmeasured=isinstance(error, SamplerError) and refusal is None)
             if refusal is not None:
                 raise refusal from None
-            raise
-        except BaseException:
-            session.end()
-            self.files.discard()
             raise
         self.session = session
         self.files.join()
         self._first_messages = ready['messages']
-        self._largest_child = self._largest_child_so_far()
-        self._own_faults = OwnChildren.faults
-        self._switches = self._own_switches()
+        self._own_use_before = self._own_use()
         self._started_at = time.monotonic()
         if self._command is not None:
+            self._started_at = self._command.started_at or self._started_at
             self.notify_first()
-            if self._command.launcher is not None:
-                session.announce_launch()
+        if self._is_held:
+            session.announce_launch()
 
     def check_uuids(self) -> None:
         """Check the UUIDs of GPUs, if there are any, in a sampler that is ended at once.
@@ -173,7 +178,7 @@ class Run:
             return
         try:
             nothing: Any = dict.fromkeys(('recording', 'rows_file', 'recording_handle', 'report', 'rank', 'regions'))
-            session = Session({**self._configuration(keeps=False), **nothing, 'sections': (), 'limits': {}})
+            session = Session({**self._configuration(), **nothing, 'keeps': False, 'sections': (), 'limits': {}})
         except SamplerError:
             return  # the start reports it
         try:
@@ -185,20 +190,6 @@ class Run:
         finally:
             session.end()
 
-    def _open_session(self) -> Session:
-        """Make the files, and start the sampler with them."""
-        self.files.make()
-        try:
-            configuration = self._configuration()
-            if sys.platform != 'linux':
-                self.files.hand_over()  # before the sampler, which cannot inherit the lock, takes one of its own
-            session = Session(configuration)
-        except BaseException as error:
-            self.files.discard(is_unmeasured=isinstance(error, SamplerError))
-            raise
-        self.files.hand_over()
-        return session
-
     def notify_first(self) -> None:
         """Pass on what the sampler has said at its start; an exception of that leaves the run as it is."""
         self._notify_new(self._first_messages)
@@ -208,12 +199,11 @@ class Run:
 
         :raises SamplerError: if there is no result.
         """
-        now = time.monotonic()
         session = self.session
         if session is None:
             raise SamplerError(_NO_RESULT)
-        self.seconds = now - self._started_at
-        children, switches = self._children_use(), self._own_switches()
+        self.seconds = time.monotonic() - self._started_at
+        facts = self._facts_at_end()
         is_cut_off = True
 
         def conclude() -> None:
@@ -222,7 +212,7 @@ class Run:
                 session.end()
                 self.files.end()
             if self._evidence is not None:
-                self._settle_own(now, children, switches, is_cut_off=is_cut_off)
+                self._settle(**facts, is_cut_off=is_cut_off)
 
         self._conclude = conclude
         try:
@@ -231,28 +221,26 @@ class Run:
             is_cut_off = self.problem is not None
         finally:  # also if the user interrupts it
             conclude()
-        if self.problem is not None and self._command is not None and self._command.launcher is not None:
+        if self.problem is not None and self._is_held:
             self._main_at_end = _read_ended(self.options.process_id)
         totals = self.require_totals()
         self._notify_new([*totals['messages'], ('warning', self.problem)] if self.problem else totals['messages'])
         if 'control_group' in totals and totals['control_group']['oom_kills']:
             self._note_kills(totals['control_group']['oom_kills'])
 
-    def _settle_own(
-        self, now: float, children: tuple[int, int] | None, switches: tuple[int, int] | None, *, is_cut_off: bool
-    ) -> None:
-        """Settle the evidence with what this process knows at the end."""
+    def _facts_at_end(self) -> dict[str, Any]:
+        """Return what this process knows when the run ends, see KernelFacts."""
         from gpu_tracker.resources.settle import ChildrenUse  # noqa: PLC0415 - see _import_for_end()
 
-        facts: dict[str, Any] = {'is_cut_off': is_cut_off}
+        facts: dict[str, Any] = {'tracked_seconds': self.seconds}
         if self._command is not None and self._command.started_at is not None:
-            self.seconds = now - self._command.started_at
             facts |= {'counts_over': self.seconds, 'counts_before': True}
-        if children is not None and self._largest_child is not None:
-            facts['children'] = ChildrenUse(max(self._largest_child, OwnChildren.peak), *children)
-        if switches is not None and self._switches is not None:
-            facts['own_switches'] = _since(self._switches, switches)
-        self._settle(tracked_seconds=self.seconds, **facts)
+        before, now = self._own_use_before, self._own_use()
+        if before is not None and now is not None:
+            facts['own_switches'] = now[2] - before[2], now[3] - before[3]
+            if sys.platform == 'linux':
+                facts['children'] = ChildrenUse(max(before[0], OwnChildren.peak), now[0], now[1] - before[1])
+        return facts
 
     def _settle(self, **facts: Any) -> None:  # noqa: ANN401 - see KernelFacts
         """Make the totals of what was read, and of what the kernel has reported, with more that is known."""
@@ -312,22 +300,6 @@ class Run:
         if kills is not None and sampled is not None:  # groups below may be gone that a sample has still seen
             figures = {**figures, 'oom_kills': max(kills, sampled)}
         self.add(own_group=figures)
-
-    def exceeded_at_end(self, limits: Mapping[str, float]) -> list[tuple[str, float]]:
-        """Return the limits that the settled totals exceed, each with what was used.
-
-        :param limits: Their values by their reasons, see :mod:`gpu_tracker.limits`.
-        """
-        from gpu_tracker.limits import exceeded, used_in  # noqa: PLC0415 - most runs have none
-
-        return list(exceeded(limits, used_in(self.require_totals())))
-
-    def note_exceeded(self, messages: Mapping[str, str]) -> None:
-        """Add to the result, after :meth:`stop`, limits that were exceeded and have not ended the run.
-
-        :param messages: The message of each, by its reason.
-        """
-        self.add(exceeded_limits=list(messages), messages=self._with_warnings(*messages.values()))
 
     def finish(self, exit_code: int | None = None) -> None:
         """Complete the recording, if there is one, with the totals, which do not change any more.
@@ -402,29 +374,28 @@ class Run:
 
         return record_of(self.require_totals())
 
-    def _configuration(self, *, keeps: bool = True) -> Configuration:
+    def _configuration(self) -> Configuration:
         fault = proc_fault() if sys.platform == 'linux' else None
         if fault is not None:
             raise SamplerError(fault)
         options, command = self.options, self._command
         percent = options.max_overhead_percent
-        is_held = command is not None and command.launcher is not None
         words: tuple[tuple[str, ...], str] | None = None
-        if command is not None and is_held and options.sections:
+        if command is not None and self._is_held and options.sections:
             words = command.words, command.folder or _folder()
         found: dict[str, Any] = {
             'owner': os.getpid(),
             'target': options.process_id,
             'launcher': None if command is None else command.launcher,
             'exec_handle': None if command is None else command.exec_handle,
-            'reader': reader(),
+            'reader': _reader(),
             'interval': options.sleep_time,
             'brands': options.gpu_brand,
             'uuids': options.gpu_uuids,
             'overhead': None if percent is None else percent / 100,
             'report': self._report,
-            'keeps': keeps,
-            'settles': is_held,
+            'keeps': True,
+            'settles': self._is_held,
             'units': options.units(),
             'sections': options.sections,
             'command': words,
@@ -434,30 +405,20 @@ class Run:
         configuration: Any = found
         return configuration  # type: ignore[no-any-return]
 
-    def _children_use(self) -> tuple[int, int] | None:
-        """Return the peak of the largest child so far, and the page faults of the tracker's own children."""
-        largest = self._largest_child_so_far()
-        return None if largest is None else (largest, OwnChildren.faults - self._own_faults)
+    def _own_use(self) -> tuple[int, int, int, int] | None:
+        """Return what the kernel reports of this process so far; None: another process is tracked.
 
-    def _largest_child_so_far(self) -> int | None:
-        """Return the peak of the largest child that this process has waited for, in bytes; None if not of interest.
-
-        Read when the sampler's short-lived starter has been waited for, to which vfork has lent this process' own peak.
+        These are the bytes of its largest child, the page faults of children that are trackers' own, and its voluntary
+        and involuntary context switches. The sampler's short-lived starter, to which vfork has lent this process' own
+        peak, has been waited for.
         """
-        if not self._tracks_itself or sys.platform != 'linux':
+        if not self._tracks_itself or sys.platform == 'win32':
             return None
         import resource  # noqa: PLC0415 - not on every system
 
-        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-
-    def _own_switches(self) -> tuple[int, int] | None:
-        """Return the context switches of this process so far; None if they are not of interest."""
-        if not self.options.sections or not self._tracks_itself or sys.platform == 'win32':
-            return None
-        import resource  # noqa: PLC0415 - not on every system
-
+        largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * _RU_MAXRSS_UNIT
         used = resource.getrusage(resource.RUSAGE_SELF)
-        return used.ru_nvcsw, used.ru_nivcsw
+        return largest, OwnChildren.faults, used.ru_nvcsw, used.ru_nivcsw
 
     def _refusal(self, reason: str | None, text: str) -> ParameterError | None:
         """Return the error of the option that the sampler has refused; None if it has failed for another reason."""
@@ -474,15 +435,12 @@ class Run:
             return ParameterError(name, getattr(options, name), text, see('cannot-write'))
         return None
 
-    def _with_warnings(self, *texts: str) -> list[tuple[str, str]]:
-        return [*self.require_totals()['messages'], *[('warning', text) for text in texts]]
-
     def _note_kills(self, count: int) -> None:
         """Add to the messages what was killed for lack of memory; not in the sampler, which may be killed like that."""
         from gpu_tracker.control_groups.oom_kills import sentence  # noqa: PLC0415 - hardly ever needed
 
         text = sentence(count)
-        self.add(messages=self._with_warnings(text))
+        self.add(messages=[*self.require_totals()['messages'], ('warning', text)])
         if not self.are_kills_reported:
             self._warn(text)
 
@@ -497,10 +455,6 @@ class Run:
         if not self.options.disable_logs:
             for level, text in new:
                 self._notify(level, text)
-
-
-def _since(before: tuple[int, int], now: tuple[int, int]) -> tuple[int, int]:
-    return now[0] - before[0], now[1] - before[1]
 
 
 def _peak_of(pid: int) -> int | None:
@@ -548,7 +502,7 @@ def _folder() -> str:
         return ''
 
 
-def reader() -> str:
+def _reader() -> str:
     """Return how processes are read: as the environment variable says, else in the system's own way."""
     chosen = os.environ.get('GPU_TRACKER_READER') or default_reader()
     if chosen not in _READERS:
