@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.errors import GpuTrackerError, ParameterError, SamplerError
 from gpu_tracker.real import os, time
 from gpu_tracker.regions.log import LOGS_VARIABLE
+from gpu_tracker.running.command import TrackedCommand
 from gpu_tracker.running.options import QUICK_STOP, Options
-from gpu_tracker.running.run import Run, TrackedCommand
+from gpu_tracker.running.run import Run
 from gpu_tracker.running.run_regions import RunRegions
 from gpu_tracker.tracker import log
 

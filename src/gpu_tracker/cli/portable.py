@@ -125,7 +125,7 @@ def _track_held(request: Request, regions: CommandRegions, view: LiveView | None
 
 def _track_started(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
     """Track a command that runs already while the sampler starts."""
-    from gpu_tracker.running.run import TrackedCommand  # noqa: PLC0415 - when the command runs
+    from gpu_tracker.running.command import TrackedCommand  # noqa: PLC0415 - when the command runs
 
     signals = PassedSignals()
     started_at = time.monotonic()

@@ -138,7 +138,7 @@ def run_or_none(
 
 def _start_run(command: HeldCommand, request: Request, regions: str | None, kept_otherwise: Collection[str]) -> Run:
     # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for the command.
-    from gpu_tracker.running.run import TrackedCommand  # noqa: PLC0415
+    from gpu_tracker.running.command import TrackedCommand  # noqa: PLC0415
 
     raise_limit_on_descriptors()
     tracking.check_format(request)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from gpu_tracker.limits import RunLimits
     from gpu_tracker.processes.reaped import OrphansUse
     from gpu_tracker.result.usage import ResourceUsage
-    from gpu_tracker.running.run import Run, TrackedCommand
+    from gpu_tracker.running.command import TrackedCommand
+    from gpu_tracker.running.run import Run
     from gpu_tracker.totals import ProcessUse
 
 COMPLETE = 'Resource tracking complete.'

@@ -21,9 +21,25 @@ from gpu_tracker.resources import SECTIONS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
-    from typing import Any
+    from typing import Any, Protocol
 
-    from gpu_tracker.running.options import Options
+    class Given(Protocol):
+        """What has been checked before: options by their names, in the order of the table."""
+
+        process_id: int
+        tracking_file: str | None
+        overwrite: bool
+        job_folder: str | None
+        resource_usage_file: str | None
+        cuda: bool
+
+        @property
+        def records_rows_only(self) -> bool:
+            """Whether the tracking file is a CSV file."""
+
+        def expanded(self, name: str, value: str | os.PathLike[str]) -> str:
+            """Return a path with the fields in braces replaced."""
+
 
 ALLOWED = 'allowed'
 """Stands for the number of cores that affinity and control groups leave to the tracked process."""
@@ -38,7 +54,7 @@ _PERCENT_ACCEPTED = 'a percentage of one core, above 0 and at most 100'
 _FILE_ACCEPTED = 'the path of a file in a folder that can be written'
 
 
-def positive(_: Options, name: str, value: object) -> float:
+def positive(_: Given, name: str, value: object) -> float:
     """Check a number of seconds."""
     number = _number(value)
     if number is None or not math.isfinite(number) or number <= 0:
@@ -48,7 +64,7 @@ def positive(_: Options, name: str, value: object) -> float:
     return number
 
 
-def percent(_: Options, name: str, value: object) -> float:
+def percent(_: Given, name: str, value: object) -> float:
     """Check a percentage of one core."""
     number = _number(value)
     if number is None or not 0 < number <= _MOST_PERCENT:
@@ -66,7 +82,7 @@ def _number(value: object) -> float | None:
         return None
 
 
-def count(_: Options, name: str, value: object, accepted: str = _COUNT_ACCEPTED) -> int:
+def count(_: Given, name: str, value: object, accepted: str = _COUNT_ACCEPTED) -> int:
     """Check a whole number."""
     try:
         count = operator.index(value)  # type: ignore[arg-type]  # what has no __index__ is a TypeError
@@ -77,7 +93,7 @@ def count(_: Options, name: str, value: object, accepted: str = _COUNT_ACCEPTED)
     return count
 
 
-def cores(options: Options, name: str, value: object) -> int | None:
+def cores(options: Given, name: str, value: object) -> int | None:
     """Check a number of cores; None: all cores of the machine."""
     if isinstance(value, str) and value == ALLOWED:
         if sys.platform != 'linux':
@@ -88,14 +104,14 @@ def cores(options: Options, name: str, value: object) -> int | None:
     return count(options, name, value, _CORES_ACCEPTED)
 
 
-def flag(_: Options, name: str, value: object) -> bool:
+def flag(_: Given, name: str, value: object) -> bool:
     """Check that a value is True or False, of Python or of numpy."""
     if type(value).__name__ not in {'bool', 'bool_'}:  # numpy's is one of these
         raise ParameterError(name, value, 'True or False')
     return bool(value)
 
 
-def sections(options: Options, name: str, value: object) -> tuple[str, ...]:
+def sections(options: Given, name: str, value: object) -> tuple[str, ...]:
     """Return the names of optional sections, each once and in the order of the table."""
     if isinstance(value, str) or not hasattr(value, '__iter__'):
         raise ParameterError(name, value, f'a sequence of names, each {_alternatives(SECTIONS)}')
@@ -109,12 +125,12 @@ def _one_of(name: str, value: object, accepted: Container[str] | Sequence[str]) 
     return value
 
 
-def memory_unit(_: Options, name: str, value: object) -> str:
+def memory_unit(_: Given, name: str, value: object) -> str:
     """Check a unit of memory."""
     return _unit(name, value, units.memory_unit, units.UNITS_ACCEPTED)
 
 
-def time_unit(_: Options, name: str, value: object) -> str:
+def time_unit(_: Given, name: str, value: object) -> str:
     """Check a unit of time."""
     return _unit(name, value, units.time_unit, units.TIME_UNITS_ACCEPTED)
 
@@ -126,7 +142,7 @@ def _unit(name: str, value: object, read: Callable[[str], str | None], accepted:
     return found
 
 
-def brands(_: Options, __: str, value: object) -> tuple[str, ...]:
+def brands(_: Given, __: str, value: object) -> tuple[str, ...]:
     """Check brands of GPUs."""
     from gpu_tracker.gpus.opening import check_brands  # noqa: PLC0415 - most users leave the choice to us
 
@@ -138,7 +154,7 @@ def _alternatives(words: object) -> str:
     return quoted[0] if len(quoted) == 1 else f'{", ".join(quoted[:-1])} or {quoted[-1]}'
 
 
-def uuids(_: Options, name: str, value: object) -> tuple[str, ...]:
+def uuids(_: Given, name: str, value: object) -> tuple[str, ...]:
     """Check UUIDs of GPUs, as far as a text alone allows."""
     if isinstance(value, str) or not hasattr(value, '__iter__'):
         raise ParameterError(name, value, 'a sequence of UUIDs of GPUs')
@@ -148,7 +164,7 @@ def uuids(_: Options, name: str, value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(uuids))
 
 
-def process(_: Options, name: str, value: object) -> int:
+def process(_: Given, name: str, value: object) -> int:
     """Check the ID of a process."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ParameterError(name, value, 'the id of a process that exists')
@@ -157,7 +173,7 @@ def process(_: Options, name: str, value: object) -> int:
     return value
 
 
-def job(_: Options, name: str, value: object) -> dict[str, Any]:
+def job(_: Given, name: str, value: object) -> dict[str, Any]:
     """Check the place in a job, and return its fields."""
     accepted = 'a gpu_tracker.JobIdentity'
     names = getattr(type(value), '__slots__', ())
@@ -169,7 +185,7 @@ def job(_: Options, name: str, value: object) -> dict[str, Any]:
         raise ParameterError(name, value, f'{accepted} ({error})') from None
 
 
-def usage_file(options: Options, name: str, value: object) -> str:
+def usage_file(options: Given, name: str, value: object) -> str:
     """Check that a report can be written, and return its absolute path."""
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise ParameterError(name, value, _FILE_ACCEPTED)
@@ -180,7 +196,7 @@ def usage_file(options: Options, name: str, value: object) -> str:
     return path
 
 
-def tracking_file(options: Options, name: str, value: object) -> str:
+def tracking_file(options: Given, name: str, value: object) -> str:
     """Check that a recording can be written, and return its absolute path."""
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise ParameterError(name, value, _FILE_ACCEPTED)
@@ -193,7 +209,7 @@ def tracking_file(options: Options, name: str, value: object) -> str:
     return path
 
 
-def job_folder(options: Options, name: str, value: object) -> str:
+def job_folder(options: Given, name: str, value: object) -> str:
     """Check that the folder of a job can be written, and return its absolute path."""
     accepted = 'the path of a folder that is there, or can be made'
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
@@ -211,7 +227,7 @@ def job_folder(options: Options, name: str, value: object) -> str:
     return path
 
 
-def per_process(options: Options, name: str, value: object) -> bool:
+def per_process(options: Given, name: str, value: object) -> bool:
     """Check that there is a recording for the rows of each process."""
     is_wanted = flag(options, name, value)
     is_recording = options.tracking_file is not None and not options.records_rows_only

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpu_tracker.processes.reaped import OrphansUse
     from gpu_tracker.result.sampling import Sampling
     from gpu_tracker.result.usage import ResourceUsage
+    from gpu_tracker.running.command import TrackedCommand
     from gpu_tracker.running.options import Options
     from gpu_tracker.totals import Configuration, Evidence, ProcessUse, Totals
 
@@ -31,35 +32,6 @@ _RU_MAXRSS_UNIT = 1 if sys.platform == 'darwin' else 1024
 """Bytes in one unit of ru_maxrss, see getrusage(2) of the system."""
 _UNWRITTEN = 'The record of this rank could not be written to {}: {}.'
 _NO_RESULT = 'The sampler has left no result.'
-
-
-class TrackedCommand:
-    """The command that a run measures.
-
-    :ivar words: The command and its arguments.
-    :ivar folder: Its working directory; None: the directory of this process.
-    :ivar regions: The path of the log that it writes regions to.
-    :ivar launcher: The process that has forked it, holds it before its exec, and adopts its orphans; None: it runs.
-    :ivar exec_handle: The reading end of a pipe that the exec of a held command closes. Its memory counts from then on.
-    :ivar started_at: When a command was started that is not held, in monotonic seconds.
-    """
-
-    def __init__(
-        self,
-        words: Sequence[str],
-        *,
-        folder: str | None = None,
-        regions: str | None = None,
-        launcher: int | None = None,
-        exec_handle: int | None = None,
-        started_at: float | None = None,
-    ) -> None:
-        self.words = tuple(words)
-        self.folder = folder
-        self.regions = regions
-        self.launcher = launcher
-        self.exec_handle = exec_handle
-        self.started_at = started_at
 
 
 class Run:

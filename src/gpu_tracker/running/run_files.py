@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.recording.writing.rank_files import RankFiles
+    from gpu_tracker.running.command import TrackedCommand
     from gpu_tracker.running.options import Options
-    from gpu_tracker.running.run import TrackedCommand
     from gpu_tracker.totals import RecordingRequest, Totals
 
 

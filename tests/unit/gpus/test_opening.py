@@ -24,7 +24,7 @@ print(json.dumps([open_drm() is None, [name for name in sys.modules if name.star
 ON_NO_DRIVER = """
 import json, sys
 before = set(sys.modules)
-from gpu_tracker.gpus import open_gpus
+from gpu_tracker.gpus.opening import open_gpus
 gpus = open_gpus()
 print(json.dumps([gpus is None, sorted(name for name in set(sys.modules) - before if 'gpus' in name or 'lib' in name)]))
 """
@@ -88,4 +88,7 @@ def test_brands_open_the_drivers_that_serve_them_in_the_order_of_the_table(
 @pytest.mark.skipif(os.path.exists('/dev/nvidiactl'), reason='this machine has a GPU of NVIDIA')
 def test_without_a_driver_little_is_imported(tmp_path: Path) -> None:
     found = answer(ON_NO_DRIVER, env=environment({DRM_ROOT: str(tmp_path)}))
-    assert found == [True, ['gpu_tracker.gpus', 'gpu_tracker.gpus.nvidia']]
+    assert found == [
+        True,
+        ['gpu_tracker.gpus', 'gpu_tracker.gpus.backend', 'gpu_tracker.gpus.nvidia', 'gpu_tracker.gpus.opening'],
+    ]

@@ -80,8 +80,9 @@ class Measurement:
     def _started(self, pid: int, exec_handle: int, uuids: Sequence[str] | None) -> Run:
         # Imported after the fork: what the waiting process holds counts in the peak that the kernel keeps for it.
         from gpu_tracker.errors import ParameterError  # noqa: PLC0415
+        from gpu_tracker.running.command import TrackedCommand  # noqa: PLC0415
         from gpu_tracker.running.options import QUICK_STOP, Options  # noqa: PLC0415
-        from gpu_tracker.running.run import Run, TrackedCommand  # noqa: PLC0415
+        from gpu_tracker.running.run import Run  # noqa: PLC0415
 
         def started(uuids: Sequence[str] | None) -> Run:
             options = Options(
