@@ -20,6 +20,7 @@ from gpu_tracker.recording.comparing.compared import (
     UnpairedRegion,
 )
 from gpu_tracker.recording.comparing.comparison import Comparison, compare
+from gpu_tracker.recording.comparing.comparison_text import as_text
 from gpu_tracker.recording.reading.recording import load
 from support.compared_runs import MB, run, runs
 from support.recordings import region, totals_of, write_recording
@@ -300,6 +301,16 @@ def test_a_missing_recording_is_named(tmp_path: Path) -> None:
         compare({'old': [run(tmp_path / 'a.db')], 'new': [tmp_path / 'missing.db']})
 
 
+def test_a_lower_bound_is_marked(tmp_path: Path) -> None:
+    bounded = run(tmp_path / 'new.db', totals='io', ram=125 * MB)  # this run has marks
+    comparison = compare({'old': run(tmp_path / 'old.db'), 'new': bounded})
+    assert (figure(comparison, RAM).first.is_lower_bound, figure(comparison, RAM).other.is_lower_bound) == (False, True)
+    assert [line.split() for line in as_text(comparison).splitlines() if line.startswith(RAM)] == [
+        [RAM, '100', 'MB', '≥', '125', 'MB', '1.250']
+    ]
+    assert comparison.check('max_ram.combined > 2 GB').text == f'{RAM} is ≥ 125 MB in new, not more than 2 GB'
+
+
 def test_the_dictionary_is_plain(tmp_path: Path) -> None:
     old = run(tmp_path / 'a.db', regions={'load': 1.0})
     new = run(tmp_path / 'b.db', host='node2', ended=None)
@@ -312,8 +323,8 @@ def test_the_dictionary_is_plain(tmp_path: Path) -> None:
     assert plain['figures'][7] == {
         'name': RAM,
         'unit': 'bytes',
-        'first': {'group': 'old', 'values': [100 * MB], 'mean': 100 * MB},
-        'other': {'group': 'new', 'values': [100 * MB], 'mean': 100 * MB},
+        'first': {'group': 'old', 'values': [100 * MB], 'mean': 100 * MB, 'is_lower_bound': False},
+        'other': {'group': 'new', 'values': [100 * MB], 'mean': 100 * MB, 'is_lower_bound': False},
         'ratio': 1.0,
         'low': None,
         'high': None,

@@ -49,11 +49,13 @@ class GroupValues:
     :ivar group: The name of the group.
     :ivar values: Of each run, in base units; None where it is unknown.
     :ivar mean: Their geometric mean; None where one is unknown or not above 0.
+    :ivar is_lower_bound: One of the values may be too low, and so may be the mean.
     """
 
     group: str
     values: tuple[float | None, ...]
     mean: float | None
+    is_lower_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)

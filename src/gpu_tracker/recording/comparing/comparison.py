@@ -180,7 +180,8 @@ def _values(group: str, name: Name, runs: Iterable[_Read]) -> GroupValues:
     found = [run.figures.get(name) for run in runs]
     values = tuple([None if figure is None else _number(figure.value) for figure in found])
     positive = [value for value in values if value is not None and value > 0]
-    return GroupValues(group, values, geometric_mean(positive) if len(positive) == len(values) else None)
+    mean = geometric_mean(positive) if len(positive) == len(values) else None
+    return GroupValues(group, values, mean, any(figure is not None and figure.is_lower_bound for figure in found))
 
 
 def _number(value: object) -> float | None:

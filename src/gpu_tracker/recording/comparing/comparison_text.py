@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.figures import AT_LEAST
 from gpu_tracker.recording.comparing.run_figures import REGIONS
 from gpu_tracker.recording.reading.model import exit_code_in_words
 from gpu_tracker.system.terminal_text import GAP, padded, printable, width_of
@@ -127,7 +128,7 @@ def _cells(figure: ComparedFigure) -> tuple[str, ...]:
 def _mean_text(group: GroupValues, unit: str) -> str:
     """Return the mean, or the only value: that may be 0."""
     value = group.values[0] if len(group.values) == 1 else group.mean
-    return _UNKNOWN if value is None else text_of(value, unit)
+    return _UNKNOWN if value is None else f'{AT_LEAST if group.is_lower_bound else ""}{text_of(value, unit)}'
 
 
 _LEFT = {0, 5}

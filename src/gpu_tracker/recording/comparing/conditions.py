@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.figures import AT_LEAST
 from gpu_tracker.recording.comparing import quantities, run_figures
 from gpu_tracker.recording.comparing.compared import Finding
 from gpu_tracker.units import text_of
@@ -29,6 +30,8 @@ _CHANGE = re.compile(r'([+-])\s*([0-9]{1,10}(?:\.[0-9]{0,10})?)\s*%', re.ASCII)
 _QUOTED = re.compile(r""" "((?:[^"\\]|\\.)*)" | '((?:[^'\\]|\\.)*)' """, re.VERBOSE | re.DOTALL)
 _ESCAPED = re.compile(r'\\(.)', re.DOTALL)
 _LONGEST = 1000
+_MOST_GUESSED = 10_000
+"""Names among which a similar one is looked for: among more of them that would take minutes."""
 
 
 class Condition(NamedTuple):
@@ -131,7 +134,8 @@ def check(expression: str, figures: Iterable[ComparedFigure], incomplete: Sequen
     name = run_figures.written(condition.name)
     compared = [figure for figure in known if figure.name == name]
     if not compared:
-        near = difflib.get_close_matches(name, {figure.name for figure in known}, 1)
+        names = {figure.name for figure in known}
+        near = difflib.get_close_matches(name, names, 1) if len(names) <= _MOST_GUESSED else []
         hint = f'; there is {near[0]}' if near else ''
         return Finding(expression, passed=False, text=f'{name} is not known of any run{hint}')
     findings = [_check(condition, figure) for figure in compared]
@@ -158,7 +162,8 @@ def _check_each_run(condition: Condition, figure: ComparedFigure) -> tuple[bool,
         return False, f'{figure.name} is measured in {figure.unit}, so {condition.limit} is no limit of it'
     if known:
         worst = max(known) if condition.is_upper else min(known)
-        text = f'{figure.name} is {text_of(worst, figure.unit)} in {_one_of(group, len(values))}'
+        mark = AT_LEAST if figure.other.is_lower_bound else ''
+        text = f'{figure.name} is {mark}{text_of(worst, figure.unit)} in {_one_of(group, len(values))}'
         if worst > limit if condition.is_upper else worst < limit:
             return False, f'{text}, {"more" if condition.is_upper else "less"} than {condition.limit}'
         if len(known) == len(values):
@@ -196,7 +201,11 @@ def _may_be_chance(condition: Condition, figure: ComparedFigure) -> bool:
 
 def _values_text(figure: ComparedFigure, *groups: GroupValues) -> str:
     """Return the means of the groups, and the interval of the change."""
-    means = [f'{text_of(group.mean, figure.unit)} in {group.group}' for group in groups if group.mean is not None]
+    means = [
+        f'{AT_LEAST if group.is_lower_bound else ""}{text_of(group.mean, figure.unit)} in {group.group}'
+        for group in groups
+        if group.mean is not None
+    ]
     text = f'from {" to ".join(means)}'
     if figure.low is None or figure.high is None:
         return text

@@ -36,18 +36,23 @@ _SHORT: dict[Name, Name] = {
 
 
 class Figure(NamedTuple):
-    """A value in its base unit: bytes, seconds, percent, joules, count or bytes/s. Unknown is None."""
+    """A value in its base unit: bytes, seconds, percent, joules, count or bytes/s. Unknown is None.
+
+    :ivar is_lower_bound: It may be too low.
+    """
 
     unit: str
     value: float | None
+    is_lower_bound: bool = False
 
 
 def figures_of(result: usage.ResourceUsage) -> dict[Name, Figure]:
     """Return the figures of a result in the order of its report, but those of sections that it does not have."""
     return {
-        name: Figure(unit, figures.value(result, '.'.join(name)))
+        name: Figure(unit, figures.value(result, path), path in result.lower_bounds)
         for name, unit in result_units().items()
         if getattr(result, name[0]) is not None
+        for path in ('.'.join(name),)
     }
 
 
