@@ -74,7 +74,6 @@ def _is_text(path: str) -> bool:
         return b'\0' not in file.read(256)
 
 
-_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _CANCELLED = 125
 _GO = b'\n'
 
@@ -165,14 +164,13 @@ class HeldCommand:
 
 def become_subreaper() -> None:
     """Have orphans of the command handed to this process, where they are still found, instead of to init (Linux)."""
-    if not sys.platform.startswith('linux'):
-        return
-    try:
-        import ctypes  # noqa: PLC0415 (6 ms that other platforms do not need)
-    except (ImportError, OSError):
-        return  # there is no descriptor left to load it with
-    # It fails before Linux 3.4 only; orphans then are known from their parents alone, as without a launcher.
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if sys.platform == 'linux':
+        try:
+            from gpu_tracker.processes import descendants  # noqa: PLC0415 - imports ctypes
+
+            descendants.become_subreaper()
+        except (ImportError, OSError):
+            pass  # no descriptor is left to load it with; orphans then are known from their parents alone
 
 
 def raise_limit_on_descriptors() -> None:
