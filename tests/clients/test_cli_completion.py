@@ -192,5 +192,8 @@ def test_another_shell_is_refused() -> None:
     run = gpu_tracker('completion')
     assert (run.returncode, run.stderr) == (
         125,
-        "gpu-tracker: name a shell: bash, zsh or fish\nTry 'gpu-tracker completion --help'.\n",
+        (
+            'gpu-tracker: these arguments do not fit. Usage:\n  gpu-tracker completion <shell>\n'
+            "Try 'gpu-tracker completion --help'.\n"
+        ),
     )

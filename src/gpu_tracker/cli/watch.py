@@ -16,8 +16,8 @@ the peaks so far, the largest processes and the regions that are open.
 Usage:
   gpu-tracker watch <run> [options]
 
-The run is the recording of one, which gpu-tracker --record=<file> writes, or the ID of
-a process, which is then tracked as long as it is watched, into a temporary file.
+The run is a recording, which gpu-tracker --record=<file> writes, or the ID of a
+process. A process is tracked while it is watched, into a temporary file.
 
 Options:
   --no-color            Use no colours. They are used on a terminal only, where
