@@ -81,7 +81,6 @@ def test_figures_regions_and_processes_are_there_without_any_script(browser, run
         assert figures == {
             'Time': '10 s',
             'Peak RAM': '13.8 MB',
-            "Share of the machine's RAM": '0.0545 %',
             'CPU, mean': '0.00431 %',
             'CPU, most': '0.048 %',
             'Threads, most': '1',
