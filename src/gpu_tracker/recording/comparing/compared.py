@@ -21,7 +21,7 @@ class ComparedRun:
     :ivar path: Its recording.
     :ivar started: The date of its first sample, ISO 8601 in UTC.
     :ivar is_complete: The recording has all of the run.
-    :ivar exit_code: That of its command.
+    :ivar exit_code: The exit code of its command.
     """
 
     path: str
@@ -47,8 +47,8 @@ class GroupValues:
     """What a figure was in the runs of a group.
 
     :ivar group: The name of the group.
-    :ivar values: Of each run, in base units; None where it is unknown.
-    :ivar mean: Their geometric mean; None where one is unknown or not above 0.
+    :ivar values: Its value in each run, in base units; None is unknown.
+    :ivar mean: Their geometric mean; None if one is unknown or not above 0.
     :ivar is_lower_bound: One of the values may be too low, and so may be the mean.
     """
 
@@ -67,11 +67,11 @@ class ComparedFigure:
     :ivar first: What it was in the first group.
     :ivar other: What it was in the other one.
     :ivar ratio: The mean of the other group divided by that of the first: 1.25 for a quarter more.
-    :ivar low: The lower end of the 95 % interval of the ratio; None where a group has one run only.
+    :ivar low: The lower end of the 95 % interval of the ratio; None if a group has one run only.
     :ivar high: The upper end.
     :ivar verdict: ``larger`` or ``smaller`` where 1 is not in the interval, ``unchanged`` where all runs have the same
         value, else ``unclear``; None without an interval.
-    :ivar problem: Why there is no ratio; None where there is one.
+    :ivar problem: Why there is no ratio; None if there is one.
     """
 
     name: str
