@@ -105,7 +105,7 @@ def serve(
     :param on_stop: Called first when the end has begun: streams of events should end here.
     :param reload: Reads what was configured again, for SIGHUP; what it raises is reported, and all stays as it was. It
         may take for ever, and is cancelled where another SIGHUP comes.
-    :param limits: By default those of :class:`~gpu_tracker.fleet.web.connection.Limits`.
+    :param limits: By default those of :class:`.Limits`.
     :raises AddressTakenError: Another program has the port.
     :raises BackgroundError: ``background`` has ended; one of its own GpuTrackerErrors is passed on as it is.
     """
