@@ -74,7 +74,7 @@ _running_loop: Callable[[], object] | None = None
 _current_task: Callable[[object], Any] | None = None
 
 
-def begin(  # noqa: C901, PLR0915 - in parts it would take a tenth longer
+def begin(
     name: str, attributes: Mapping[str, object] | None, frame: FrameType | None, *, is_single: bool = False
 ) -> Call | None:
     """Begin a call and return it; None where it is not recorded. It raises only what a handler of a signal does.
@@ -120,18 +120,16 @@ def begin(  # noqa: C901, PLR0915 - in parts it would take a tenth longer
         call.sum = None
         call.id = number = here.next_id()
         field = known.field if known.field != OTHER_NAMES else Name(name).field
-        end = text.attributes_field(attributes) if attributes else '-'
+        end = text.attributes_field(attributes)
         peak = here.peak()
         innermost.set(call)
         call.thread_cpu = cpu = thread_time_ns() if cpu_is_its_own else -1
         call.start = start = time.monotonic_ns()
-        head = (
+        line = (
             f'B\t{number}\t{"-" if parent is None else parent}\t{here.pid}\t{get_native_id()}'
             f'\t{"-" if task is None else task}\t{start}\t{cpu if cpu_is_its_own else "-"}\t{peak}'
-        )
-        line = f'{head}\t{field}\t{end}\n'.encode('utf-8', 'replace')
-        if len(line) > text.LONGEST_LINE:
-            line = text.shortened(head, field, end)
+            f'\t{field}\t{end}\n'
+        ).encode('utf-8', 'replace')
         for file in files:
             file.write(line)
     except BaseException as error:

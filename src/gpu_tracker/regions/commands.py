@@ -21,17 +21,16 @@ class CommandRegion:
         self._parent = here.outer
         self._inherited = here.peak()
         self._name = text.field(name, text.LONGEST_NAME)
-        self._attributes = text.attributes_field(attributes) if attributes else '-'
+        self._attributes = text.attributes_field(attributes)
 
     def begin(self, process_id: int) -> None:
         """Write that the command begins in its process."""
         parent = '-' if self._parent is None else self._parent
-        line = text.encoded(
-            f'B\t{self.id}\t{parent}\t{process_id}\t{process_id}\t-\t{time.monotonic_ns()}\t-\t-',
-            self._name,
-            self._attributes,
+        line = (
+            f'B\t{self.id}\t{parent}\t{process_id}\t{process_id}\t-\t{time.monotonic_ns()}\t-\t-'
+            f'\t{self._name}\t{self._attributes}\n'
         )
-        self._write(line)
+        self._write(line.encode('utf-8', 'replace'))
 
     def end(self, error: str | None, peak: int | None) -> None:
         """Write that the command has ended.
@@ -44,7 +43,7 @@ class CommandRegion:
             f'E\t{self.id}\t{time.monotonic_ns()}\t-\t{peak if known else "-"}'
             f'\t{"-" if error is None else text.field(error)}\n'
         )
-        self._write(line.encode())
+        self._write(line.encode('utf-8', 'replace'))
 
     def _write(self, line: bytes) -> None:
         for file in self._files:

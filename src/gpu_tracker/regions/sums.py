@@ -95,12 +95,11 @@ class Sum:
         self.is_written = True
         name, parent, thread, files = self.key
         thread_cpu = '-' if self.thread_cpu is None else self.thread_cpu
-        line = text.encoded(
-            f'S\t{self.id}\t{"-" if parent is None else parent}\t{process_id}\t{"-" if thread is None else thread}',
-            name.field,
-            f'{self.first}\t{self.last}\t{self.calls}\t{self.total}\t{self.shortest}\t{self.longest}\t'
-            f'{self.squares!r}\t{thread_cpu}\t{self.errors}',
-        )
+        line = (
+            f'S\t{self.id}\t{"-" if parent is None else parent}\t{process_id}\t{"-" if thread is None else thread}'
+            f'\t{name.field}\t{self.first}\t{self.last}\t{self.calls}\t{self.total}\t{self.shortest}\t{self.longest}'
+            f'\t{self.squares!r}\t{thread_cpu}\t{self.errors}\n'
+        ).encode('utf-8', 'replace')
         for file in files:
             file.write(line)
 
@@ -108,12 +107,10 @@ class Sum:
         """Write that a call has begun and not ended: nothing may come any more that says so."""
         self.stands_open = True
         name, parent, thread, files = self.key
-        line = text.encoded(
+        line = (
             f'B\t{self.id}\t{"-" if parent is None else parent}\t{process_id}\t{"-" if thread is None else thread}'
-            f'\t-\t{self.opened}\t-\t-',
-            name.field,
-            '-',
-        )
+            f'\t-\t{self.opened}\t-\t-\t{name.field}\t-\n'
+        ).encode('utf-8', 'replace')
         for file in files:
             file.write(line)
 

@@ -10,8 +10,8 @@ from gpu_tracker.regions import text
 
 
 def written(attributes):
-    line = text.encoded('B\t7\t-\t42\t43\t-\t1000\t-\t-', 'name', text.attributes_field(attributes))
-    return json.loads(parse(line).attributes)
+    line = f'B\t7\t-\t42\t43\t-\t1000\t-\t-\tname\t{text.attributes_field(attributes)}\n'
+    return json.loads(parse(line.encode('utf-8', 'replace')).attributes or '{}')
 
 
 class Odd:

@@ -5,7 +5,7 @@ Any process of a tracked program may write to the log, so nothing is taken for g
 
 from __future__ import annotations
 
-LONGEST_LINE = 4096
+LONGEST_LINE = 1 << 14
 """Bytes; no line that is written is as long."""
 
 _MOST = (1 << 63) - 1
