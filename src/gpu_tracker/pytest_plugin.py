@@ -212,7 +212,7 @@ class _Recorder:
         self._start()
         from gpu_tracker.regions import calls  # noqa: PLC0415 - only with --track
 
-        call: Call | None = calls.begin(item.nodeid, None, None, is_single=True)
+        call: Call | None = calls.begin(item.nodeid, None, is_single=True)
         if call is not None:
             self._tests.add(call.id)
         try:

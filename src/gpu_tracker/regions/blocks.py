@@ -3,15 +3,12 @@
 # ruff: noqa: ANN401 - region takes and returns what the overloads say, which ruff does not know as such here
 from __future__ import annotations
 
-import sys
-from _thread import get_ident
-
 from gpu_tracker.regions import calls, log, process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from types import FrameType, TracebackType
+    from collections.abc import Callable
+    from types import TracebackType
     from typing import Any, Self, TypeVar, overload
 
     Decorated = TypeVar('Decorated', bound=Callable[..., Any] | classmethod[Any, Any, Any] | staticmethod[Any, Any])
@@ -45,7 +42,7 @@ class NamedRegion:
     def __enter__(self) -> Self:
         """Begin."""
         if log.active is not None:
-            self._begin(sys._getframe(1))  # noqa: SLF001 - there is no other way to it that is as cheap
+            self._begin()
         return self
 
     def __exit__(
@@ -53,21 +50,17 @@ class NamedRegion:
     ) -> None:
         """End."""
         if self._open:
-            self._end(kind, sys._getframe(1))  # noqa: SLF001 - as above
+            self._end(kind)
 
-    def __aenter__(self) -> Awaitable[Self]:
+    async def __aenter__(self) -> Self:
         """Begin."""
-        if log.active is not None:
-            self._begin(sys._getframe(1))  # noqa: SLF001 - as above
-        return _ready(self)
+        return self.__enter__()
 
-    def __aexit__(
+    async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> Awaitable[None]:
+    ) -> None:
         """End."""
-        if self._open:
-            self._end(kind, sys._getframe(1))  # noqa: SLF001 - as above
-        return _ready(None)
+        self.__exit__(kind, error, traceback)
 
     def __call__(self, function: Decorated) -> Decorated:
         """Return ``function`` as one whose every call is a region.
@@ -83,17 +76,17 @@ class NamedRegion:
         """Return the name."""
         return f'region({self._name!r})'
 
-    def _begin(self, frame: FrameType) -> None:
+    def _begin(self) -> None:
         if self._sync is not None and log.find() is not None:
             self._sync()
-        call = calls.begin(self._name, self._attributes, frame)
+        call = calls.begin(self._name, self._attributes)
         if call is not None:
             if self._open is None:
                 self._open = []
             self._open.append(call)
 
-    def _end(self, error: type[BaseException] | None, frame: FrameType) -> None:
-        call = self._ending(frame)
+    def _end(self, error: type[BaseException] | None) -> None:
+        call = self._ending()
         if call is None:
             return
         if self._sync is not None and call.process is process.current:
@@ -104,27 +97,20 @@ class NamedRegion:
                 raise
         calls.end(call, error)
 
-    def _ending(self, frame: FrameType) -> calls.Call | None:
-        """Take the call that ends from those that are open: mostly there is one."""
+    def _ending(self) -> calls.Call | None:
+        """Take the call that ends from those that are open: the innermost one here, or one begun in another context."""
         running = self._open or []
-        thread = get_ident()
-        place = id(frame)
+        call = calls.innermost.get()
+        while call is not None and call not in running:
+            call = call.previous
         try:
-            if len(running) > 1 and frame.f_globals.get('__name__') == 'contextlib':
-                inside = calls.innermost.get()  # an ExitStack, whose frames are others at the end than at the begin
-                if inside in running:
-                    running.remove(inside)
-                    return inside
-            found = next(
-                (call for call in reversed(running) if call.place == place and call.thread == thread),
-                None,
-            ) or next((call for call in reversed(running) if call.thread == thread), running[-1])
-            running.remove(found)
+            call = call or running[-1]
+            running.remove(call)
         except (IndexError, ValueError) as failure:  # another thread has ended it in between
             if log.is_from_outside(failure):
                 raise
             return None
-        return found
+        return call
 
 
 @overload
@@ -163,7 +149,3 @@ def region(name: Any, /, *, sync: Sync | None = None, **attributes: object) -> A
 def flush() -> None:
     """Write the sums of short calls that wait to be written, such as before ``os._exit``; else a second later."""
     process.write_sums()
-
-
-async def _ready(value: Any) -> Any:
-    return value

@@ -22,15 +22,9 @@ except ImportError:  # a system that does not count it
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import FrameType
     from typing import Any
 
     from gpu_tracker.regions.sums import Sum
-
-_GENERATOR = 0x20 | 0x200
-"""CO_GENERATOR and CO_ASYNC_GENERATOR of a code object's flags."""
-_RESUMED_FOR_A_BLOCK = 'contextlib'
-"""The module that turns a generator into a context manager: what it waits at is a block, and inside of the region."""
 
 
 class Call:
@@ -38,10 +32,8 @@ class Call:
 
     __slots__ = (
         'files',
-        'frame',
         'has_ended',
         'id',
-        'place',
         'previous',
         'process',
         'start',
@@ -61,9 +53,6 @@ class Call:
     """Nanoseconds at the begin; negative where it is not this call's alone."""
     sum: Sum | None
     """What it is added to where it has no lines of its own."""
-    frame: FrameType | None
-    """The frame of a generator whose block this is, which may be left and come back to."""
-    place: int
     has_ended: bool
 
 
@@ -74,12 +63,9 @@ _running_loop: Callable[[], object] | None = None
 _current_task: Callable[[object], Any] | None = None
 
 
-def begin(
-    name: str, attributes: Mapping[str, object] | None, frame: FrameType | None, *, is_single: bool = False
-) -> Call | None:
+def begin(name: str, attributes: Mapping[str, object] | None, *, is_single: bool = False) -> Call | None:
     """Begin a call and return it; None where it is not recorded. It raises only what a handler of a signal does.
 
-    :param frame: The frame of the block; None where a decorator takes care of generators.
     :param is_single: It gets lines of its own however many calls there are.
     """
     call = None
@@ -93,14 +79,6 @@ def begin(
         call.process = here
         call.files = files
         call.previous = previous = _not_ended(innermost.get())
-        call.frame = None
-        call.place = 0
-        if frame is not None:
-            call.place = id(frame)
-            if frame.f_code.co_flags & _GENERATOR and not _resumed_for_a_block(frame):
-                call.frame = frame
-        while previous is not None and previous.frame is not None and previous.frame.f_back is None:
-            previous = _not_ended(previous.previous)  # a generator that waits is no parent of what goes on meanwhile
         parent = here.outer if previous is None else previous.id
         call.thread = get_ident()
         known = here.sums.name(name)
@@ -148,7 +126,6 @@ def end(call: Call, error: type[BaseException] | None) -> None:
         if call.has_ended:
             return
         call.has_ended = True
-        call.frame = None
         if innermost.get() is call:
             innermost.set(_not_ended(call.previous))
         here = call.process
@@ -180,12 +157,6 @@ def _not_ended(call: Call | None) -> Call | None:
         while call.previous is not None and call.previous.has_ended:
             call.previous = call.previous.previous
     return call
-
-
-def _resumed_for_a_block(frame: FrameType) -> bool:
-    """Return whether the generator of ``frame`` was made a context manager."""
-    back = frame.f_back
-    return back is not None and back.f_globals.get('__name__') == _RESUMED_FOR_A_BLOCK
 
 
 def _task() -> str | None:

@@ -67,7 +67,7 @@ class _Step:
         """Begin a call; None where it is not recorded."""
         if self.sync is not None and log.find() is not None:
             self.sync()
-        return calls.begin(self.name, self.attributes, None)
+        return calls.begin(self.name, self.attributes)
 
     def end(self, call: calls.Call | None, error: type[BaseException] | None = None) -> None:
         """End a call."""

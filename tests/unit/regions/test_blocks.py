@@ -153,20 +153,34 @@ def test_a_generator_is_no_parent_of_what_uses_it(written):
     assert len(written.ends) == 5
 
 
-def test_a_block_in_a_plain_generator_leaves_no_wrong_parent(written):
+def test_a_block_that_a_generator_leaves_open_is_the_parent_until_it_ends(written):
     def numbers():
         with gput.region('in it'):
             yield 1
-            with gput.region('deeper'):
+
+    items = numbers()
+    next(items)
+    with gput.region('body'):
+        items.close()
+    with gput.region('after'):
+        pass
+    assert written.parents == [('in it', None), ('body', 'in it'), ('after', None)]
+
+
+def test_one_object_serves_generators_that_take_turns(written):
+    shared = gput.region('shared')
+
+    def numbers():
+        with shared:
+            yield 1
+            with gput.region('inside'):
                 yield 2
 
-    left = numbers()
-    next(left)
-    for _ in numbers():
-        with gput.region('body'):
-            pass
-    assert written.parents == [('in it', None), ('in it', None), ('body', None), ('deeper', 'in it'), ('body', None)]
-    left.close()
+    first, second = numbers(), numbers()
+    assert [next(first), next(second), next(first), next(second)] == [1, 1, 2, 2]
+    first.close()
+    second.close()
+    assert len(written.begins) == len(written.ends) == 4
     with gput.region('after'):
         pass
     assert written.begin('after').parent is None
