@@ -69,7 +69,7 @@ class NamedRegion:
         """
         from gpu_tracker.regions.decorating import decorated  # noqa: PLC0415 - not where only blocks are used
 
-        made: Decorated = decorated(function, self._name, self._sync, self._attributes)
+        made: Decorated = decorated(function, lambda _: NamedRegion(self._name, self._sync, self._attributes))
         return made
 
     def __repr__(self) -> str:
@@ -143,7 +143,7 @@ def region(name: Any, /, *, sync: Sync | None = None, **attributes: object) -> A
         raise TypeError(f'region takes a name in front of sync and attributes, not {name!r}')
     from gpu_tracker.regions.decorating import decorated  # noqa: PLC0415 - as above
 
-    return decorated(name, None, None, attributes)
+    return decorated(name, lambda own_name: NamedRegion(own_name, None, attributes))
 
 
 def flush() -> None:

@@ -120,12 +120,17 @@ def begin(name: str, attributes: Mapping[str, object] | None, *, is_single: bool
 
 
 def end(call: Call, error: type[BaseException] | None) -> None:
-    """End a call; it raises only what a handler of a signal does."""
+    """End a call; it raises only what a handler of a signal does.
+
+    :param error: What has left the block; that a generator is closed is no error.
+    """
     now = time.monotonic_ns()
     try:
         if call.has_ended:
             return
         call.has_ended = True
+        if error is GeneratorExit:
+            error = None
         if innermost.get() is call:
             innermost.set(_not_ended(call.previous))
         here = call.process

@@ -3,44 +3,45 @@
 # ruff: noqa: ANN401 - what the user's functions take and return
 from __future__ import annotations
 
-from gpu_tracker.regions import calls, log, process
+from gpu_tracker.regions import calls, log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Generator
+    from contextlib import AbstractContextManager
     from typing import Any
 
     Function = Callable[..., Any]
-    Sync = Callable[[], object]
+    Block = Callable[[], AbstractContextManager[object]]
 
 GENERATOR, COROUTINE, ITERABLE_COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x100, 0x200
 """Flags of a code object, as in the documentation of inspect."""
 
 
-def decorated(function: Any, name: str | None, sync: Sync | None, attributes: Mapping[str, object]) -> Any:
+def decorated(function: Any, named: Callable[[str], AbstractContextManager[object]]) -> Any:
     """Return ``function``, or the method that it is made into, as one whose every call is a region.
 
-    :param name: The name of the region; its own qualified name where None.
+    :param named: Makes the block of a call, given the name of the function.
     :raises TypeError: where it is nothing of the kind.
     """
     if isinstance(function, classmethod | staticmethod):
-        return type(function)(decorated(function.__func__, name, sync, attributes))
+        return type(function)(decorated(function.__func__, named))
     if isinstance(function, type) or not callable(function):
         raise TypeError(
-            f'region takes a name, or decorates a function or a method, not {_described(function)}; '
+            f'region takes a name, or decorates a function or a method, not {function!r} ({type(function).__name__}); '
             'put it below decorators that make something else of a function'
         )
-    step = _Step(name or str(getattr(function, '__qualname__', type(function).__qualname__)), sync, attributes)
+    name = str(getattr(function, '__qualname__', type(function).__qualname__))
     flags = flags_of(function)
     if flags & ASYNC_GENERATOR:
-        made = _async_generator(function, step)
+        kind = _async_generator
     elif flags & COROUTINE:
-        made = _coroutine(function, step)
+        kind = _coroutine
     elif flags & GENERATOR and not flags & ITERABLE_COROUTINE:
-        made = _generator(function, step)
+        kind = _generator
     else:
-        made = _plain(function, step)
-    return made_of(function, made)
+        kind = _plain
+    return made_of(function, kind(function, lambda: named(name)))
 
 
 def made_of(function: Any, made: Function) -> Function:
@@ -53,75 +54,33 @@ def made_of(function: Any, made: Function) -> Function:
     return made
 
 
-class _Step:
-    """What the calls of one function have in common."""
-
-    __slots__ = ('attributes', 'name', 'sync')
-
-    def __init__(self, name: str, sync: Sync | None, attributes: Mapping[str, object]) -> None:
-        self.name = name
-        self.sync = sync
-        self.attributes = attributes
-
-    def begin(self) -> calls.Call | None:
-        """Begin a call; None where it is not recorded."""
-        if self.sync is not None and log.find() is not None:
-            self.sync()
-        return calls.begin(self.name, self.attributes)
-
-    def end(self, call: calls.Call | None, error: type[BaseException] | None = None) -> None:
-        """End a call."""
-        if call is None:
-            return
-        if self.sync is not None and call.process is process.current:
-            try:
-                self.sync()
-            except BaseException as failure:
-                calls.end(call, error or type(failure))
-                raise
-        calls.end(call, error)
-
-
-def _plain(function: Function, step: _Step) -> Function:
+def _plain(function: Function, block: Block) -> Function:
     def run(*args: Any, **kwargs: Any) -> Any:
         if log.active is None:
             return function(*args, **kwargs)
-        call = step.begin()
-        try:
-            result = function(*args, **kwargs)
-        except BaseException as error:
-            step.end(call, type(error))
-            raise
-        step.end(call)
-        return result
+        with block():
+            return function(*args, **kwargs)
 
     return run
 
 
-def _coroutine(function: Function, step: _Step) -> Function:
+def _coroutine(function: Function, block: Block) -> Function:
     async def run(*args: Any, **kwargs: Any) -> Any:
-        if log.active is None:
+        with block():
             return await function(*args, **kwargs)
-        call = step.begin()
-        try:
-            result = await function(*args, **kwargs)
-        except BaseException as error:
-            step.end(call, type(error))
-            raise
-        step.end(call)
-        return result
 
     return run
 
 
 class _Inside:
-    """The code of a generator, whose innermost region is its own, and not that of the code which asks it for items."""
+    """The code of a generator: inside it the region is the innermost one, but not in the code that asks for items."""
 
     __slots__ = ('_inside', '_outside')
 
-    def __init__(self, call: calls.Call) -> None:
-        self._inside: calls.Call | None = call
-        self._outside: calls.Call | None = None
+    def __init__(self, outside: calls.Call | None) -> None:
+        self._inside = calls.innermost.get()
+        self._outside = outside
+        calls.innermost.set(outside)
 
     def __enter__(self) -> None:
         self._outside = calls.innermost.get()
@@ -132,96 +91,48 @@ class _Inside:
         calls.innermost.set(self._outside)
 
 
-def _generator(function: Function, step: _Step) -> Function:
+def _generator(function: Function, block: Block) -> Function:
     def run(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         items = function(*args, **kwargs)
-        outside = calls.innermost.get()
-        call = None if log.active is None else step.begin()
-        if call is None:
+        if log.active is None:
             return (yield from items)
-        calls.innermost.set(outside)
-        inside = _Inside(call)
-        resume, given = items.send, None
-        while True:
-            try:
-                with inside:
-                    item = resume(given)
-            except StopIteration as stop:
-                step.end(call)
-                return stop.value
-            except BaseException as error:
-                step.end(call, type(error))
-                raise
-            try:
-                given = yield item
-                resume = items.send
-            except GeneratorExit:
-                _close(items, inside, step, call)
-                raise
-            except BaseException as error:  # noqa: BLE001 - whatever was thrown in is for the generator
-                resume, given = items.throw, error
+        outside = calls.innermost.get()
+        with block():
+            inside = _Inside(outside)
+            resume, given = items.send, None
+            while True:
+                try:
+                    with inside:
+                        item = resume(given)
+                except StopIteration as stop:
+                    return stop.value
+                try:
+                    resume, given = items.send, (yield item)
+                except BaseException as error:  # noqa: BLE001 - whatever was thrown in is for the generator
+                    resume, given = items.throw, error
 
     return run
 
 
-def _close(items: Generator[Any, Any, Any], inside: _Inside, step: _Step, call: calls.Call) -> None:
-    """Close a generator that nobody asks for items any more, which is no error of its region."""
-    try:
-        with inside:
-            items.close()
-    except BaseException as error:
-        step.end(call, type(error))
-        raise
-    step.end(call)
-
-
-def _async_generator(function: Function, step: _Step) -> Function:
+def _async_generator(function: Function, block: Block) -> Function:
     async def run(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         items = function(*args, **kwargs)
         outside = calls.innermost.get()
-        call = None if log.active is None else step.begin()
-        calls.innermost.set(outside)
-        inside = None if call is None else _Inside(call)
-        resume, given = items.asend, None
-        while True:
-            try:
-                if inside is None:
-                    item = await resume(given)
-                else:
+        with block():
+            inside = _Inside(outside)
+            resume, given = items.asend, None
+            while True:
+                try:
                     with inside:
                         item = await resume(given)
-            except StopAsyncIteration:
-                step.end(call)
-                return
-            except BaseException as error:
-                step.end(call, type(error))
-                raise
-            try:
-                given = yield item
-                resume = items.asend
-            except GeneratorExit:
-                await _close_async(items, inside, step, call)
-                raise
-            except BaseException as error:  # noqa: BLE001 - as for a generator
-                resume, given = items.athrow, error
+                except StopAsyncIteration:
+                    return
+                try:
+                    resume, given = items.asend, (yield item)
+                except BaseException as error:  # noqa: BLE001 - as for a generator
+                    resume, given = items.athrow, error
 
     return run
-
-
-async def _close_async(
-    items: AsyncGenerator[Any, Any], inside: _Inside | None, step: _Step, call: calls.Call | None
-) -> None:
-    """Close an asynchronous generator, as ``_close`` does."""
-    try:
-        if inside is None:
-            await items.aclose()
-        else:
-            with inside:
-                await items.aclose()
-    except BaseException as error:
-        step.end(call, type(error))
-        raise
-    step.end(call)
 
 
 def flags_of(function: Any) -> int:
@@ -231,8 +142,3 @@ def flags_of(function: Any) -> int:
     code = getattr(function, '__code__', None) or getattr(getattr(type(function), '__call__', None), '__code__', None)  # noqa: B004 - its code is asked for
     code = code or getattr(getattr(function, '__func__', None), '__code__', None)
     return int(getattr(code, 'co_flags', 0))
-
-
-def _described(given: object) -> str:
-    kind = type(given).__name__
-    return f'the class {given.__name__}' if isinstance(given, type) else f'{given!r} ({kind})'
