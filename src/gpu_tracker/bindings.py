@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 MAKERS = {
     'usage as text': 'result.formats:as_text',
     'usage as line': 'result.summary:as_line',
-    'usage as dictionary': 'result.plain:as_dictionary',
     'usage of dictionary': 'result.plain:from_dictionary',
     'usage of JSON': 'result.plain:from_text',
     'usage as HTML': 'views.html:usage_html',

@@ -1,11 +1,11 @@
-"""The result as plain data, which is what reports have as JSON, and reports read back."""
+"""Reads results back from plain data, which is what reports have as JSON."""
 
 from __future__ import annotations
 
 import math
 import reprlib
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
@@ -26,14 +26,8 @@ _NO_JSON = (
 _ACCEPTED = {float: 'a number', int: 'a whole number', bool: 'true or false', str: 'a text'}
 
 
-def as_dictionary(result: ResourceUsage) -> dict[str, Any]:
-    """Return the fields of ``result``, unrounded, as what JSON knows: dictionaries, lists, texts, numbers and None."""
-    # Sections that were not asked for are left out: the report is as it always was.
-    return {name: _plain(value) for name, value in asdict(result).items() if value not in (None, ())}
-
-
 def from_dictionary(report: Mapping[str, Any]) -> ResourceUsage:
-    """Return the result that :func:`as_dictionary` has made ``report`` of; what that does not have is None.
+    """Return the result that ``to_dict`` has made ``report`` of; what that does not have is None.
 
     :raises ReportError: where ``report`` is something else.
     """
@@ -53,12 +47,6 @@ def from_text(text: str | bytes) -> ResourceUsage:
     except (RecursionError, ValueError) as error:
         raise ReportError(_NO_JSON) from error
     return from_dictionary(report)
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any field
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
 
 
 @cache

@@ -6,7 +6,7 @@ the largest total RSS may have been reached at different moments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from gpu_tracker.bindings import make
 
@@ -378,8 +378,7 @@ class ResourceUsage:
 
         The keys are the names of the fields; sections that were not asked for are left out.
         """
-        report: dict[str, Any] = make('usage as dictionary', self)
-        return report
+        return {name: _plain(value) for name, value in asdict(self).items() if value not in (None, ())}
 
     @staticmethod
     def from_dict(report: Mapping[str, Any]) -> ResourceUsage:
@@ -406,3 +405,10 @@ class ResourceUsage:
         """Return the figures as a table, for notebooks."""
         html: str = make('usage as HTML', self)
         return html
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any field
+    """Return a value as JSON knows it: with lists in the place of tuples."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, tuple) else value
