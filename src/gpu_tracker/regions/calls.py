@@ -73,7 +73,7 @@ def begin(name: str, attributes: Mapping[str, object] | None, *, is_single: bool
         files = log.active or log.find()
         if files is None:
             return None
-        here = process.current or process.begin()
+        here = process.current
         call = Call()
         call.has_ended = False
         call.process = here

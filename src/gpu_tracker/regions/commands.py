@@ -16,7 +16,7 @@ class CommandRegion:
 
     def __init__(self, name: str, attributes: Mapping[str, object]) -> None:
         self._files = log.find() or ()
-        here = process.begin()
+        here = process.current
         self.id = here.next_id()
         self._parent = here.outer
         self._inherited = here.peak()

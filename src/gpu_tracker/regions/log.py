@@ -185,8 +185,9 @@ _last_mark = _FIRST_MARK
 active: tuple[LogFile, ...] | None = ()
 """The logs that this process writes to: None where there are none, empty before the environment was read."""
 
-before_change: list[Callable[[], None]] = []
-"""What is called before a log is added or left, so that what waits to be written goes where it belongs."""
+
+def before_change() -> None:
+    """Stand for what writes, before a log is added or left, what waits to be written."""
 
 
 def create_log() -> str:
@@ -213,14 +214,14 @@ def join(path: str) -> None:
     """Have this process, and what it starts from now on, write its regions to the log ``path`` as well."""
     global active  # noqa: PLW0603 - the one state that regions look at first
     known = find() or ()
-    _prepare_change()
+    before_change()
     active = (*known, LogFile(path))
     _change_environment(lambda paths: [*paths, path])
 
 
 def leave(path: str) -> None:
     """Write what still waits to be written, and no more to the log ``path``; the file stays."""
-    _prepare_change()
+    before_change()
     for file in active or ():
         if file.path == path:
             file.close()
@@ -245,11 +246,6 @@ def _forget(gone: LogFile) -> None:
     global active  # noqa: PLW0603 - as above
     if active:
         active = tuple(file for file in active if file is not gone) or None
-
-
-def _prepare_change() -> None:
-    for call in before_change:
-        call()
 
 
 def _paths() -> list[str]:

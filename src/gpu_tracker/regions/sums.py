@@ -29,8 +29,6 @@ OTHER_NAMES = '(other names)'
 _MOST_NAMES = 1000
 _MOST_SUMS = 1000
 _MOST_QUEUED = 1000
-_FINAL_WAIT = 1.0
-"""Seconds that the last writing waits for a thread that is at it."""
 
 
 class Name:
@@ -56,24 +54,19 @@ class Sum:
         'key',
         'last',
         'longest',
-        'opened',
         'shortest',
         'squares',
-        'stands_open',
         'thread_cpu',
         'total',
     )
 
-    def __init__(self, number: int, key: Key, opened: int) -> None:
+    def __init__(self, number: int, key: Key) -> None:
         self.id = number
         self.key = key
-        self.opened = opened
         self.first = self.last = self.calls = self.total = self.shortest = self.longest = self.errors = 0
         self.squares = 0.0
         self.thread_cpu: int | None = 0
         self.is_written = False
-        self.stands_open = False
-        """The only call that it has was written as one that has not ended."""
 
     def add(self, start: int, stop: int, thread_cpu: int | None, *, failed: bool) -> None:
         """Add a call that has ended."""
@@ -103,31 +96,13 @@ class Sum:
         for file in files:
             file.write(line)
 
-    def write_open(self, process_id: int) -> None:
-        """Write that a call has begun and not ended: nothing may come any more that says so."""
-        self.stands_open = True
-        name, parent, thread, files = self.key
-        line = (
-            f'B\t{self.id}\t{"-" if parent is None else parent}\t{process_id}\t{"-" if thread is None else thread}'
-            f'\t-\t{self.opened}\t-\t-\t{name.field}\t-\n'
-        ).encode('utf-8', 'replace')
-        for file in files:
-            file.write(line)
-
-    def write_end(self, stop: int, *, failed: bool) -> None:
-        """Write that the call that stood open has ended."""
-        self.is_written = True
-        line = f'E\t{self.id}\t{stop}\t-\t-\t{"Exception" if failed else "-"}\n'.encode()
-        for file in self.key[3]:
-            file.write(line)
-
 
 class Sums:
     """All sums of one process.
 
     :param process_id: Its ID.
     :param next_id: Returns another number for a line of the log.
-    :param write_finally: Writes the sums at the end of the process.
+    :param write_at_end: Writes the sums at the end of the process.
     """
 
     __slots__ = (
@@ -139,13 +114,13 @@ class Sums:
         '_others',
         '_process_id',
         '_sums',
-        '_write_finally',
+        '_write_at_end',
         'due',
     )
 
-    def __init__(self, process_id: int, next_id: Callable[[], int], write_finally: Callable[[], None]) -> None:
+    def __init__(self, process_id: int, next_id: Callable[[], int], write_at_end: Callable[[], None]) -> None:
         self._process_id = process_id
-        self._write_finally = write_finally
+        self._write_at_end = write_at_end
         self._next_id = next_id
         self._names: dict[str, Name] = {}
         self._others: Name | None = None
@@ -179,7 +154,7 @@ class Sums:
             key = (name, None, None, files)
         if not self.due:
             self.due = now + SECOND
-        return self._sums.setdefault(key, Sum(self._next_id(), key, now))
+        return self._sums.setdefault(key, Sum(self._next_id(), key))
 
     def end(self, ended: Ended) -> None:
         """Take a call that has ended, and write the sums where a second is over."""
@@ -192,46 +167,27 @@ class Sums:
             finally:
                 self._lock.release()
 
-    def write(self, now: int) -> None:
-        """Write all sums that calls were added to, unless another thread is at it; they are written then as well."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._write(now)
-            finally:
-                self._lock.release()
-
-    def write_finally(self, now: int) -> None:
-        """Write all sums, and of each call that has no sum yet that it has begun."""
-        if not (self._sums or self._ended) or not self._lock.acquire(timeout=_FINAL_WAIT):
+    def write(self, now: int, *, wait: float = 0.0) -> None:
+        """Write all sums that calls were added to, unless another thread does so for more than ``wait`` seconds."""
+        if not (self._sums or self._ended) or not self._lock.acquire(timeout=wait):
             return
         try:
-            self._write(now)
+            self._add_up()
             for key, waiting in list(self._sums.items()):
-                self._sums.pop(key, None)
-                waiting.write_open(self._process_id)
+                if waiting.calls:
+                    self._sums.pop(key, None)
+                    waiting.write(self._process_id)
+            self.due = now + SECOND if self._sums or self._ended else 0
         finally:
             self._lock.release()
-
-    def _write(self, now: int) -> None:
-        self._add_up()
-        for key, waiting in list(self._sums.items()):
-            if waiting.calls:
-                self._sums.pop(key, None)
-                waiting.write(self._process_id)
-        self.due = now + SECOND if self._sums or self._ended else 0
 
     def _add_up(self) -> None:
         """Empty the queue; whoever calls this has the lock."""
         ended = self._ended
         while ended:
             into, start, stop, thread_cpu, failed = ended.popleft()
-            if into.stands_open and not into.is_written:
-                into.write_end(stop, failed=failed)
-                continue
             if into.is_written:
-                into = self._sums.get(into.key) or self._sums.setdefault(
-                    into.key, Sum(self._next_id(), into.key, start)
-                )
+                into = self._sums.get(into.key) or self._sums.setdefault(into.key, Sum(self._next_id(), into.key))
             into.add(start, stop, thread_cpu, failed=failed)
 
     def _register(self) -> None:
@@ -239,4 +195,4 @@ class Sums:
         self._is_registered = True
         util = sys.modules.get('multiprocessing.util')
         if util is not None:
-            util.Finalize(None, self._write_finally, exitpriority=0)
+            util.Finalize(None, self._write_at_end, exitpriority=0)
