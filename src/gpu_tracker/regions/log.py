@@ -5,6 +5,8 @@ Which they are says an environment variable, so that everything a tracked proces
 
 from __future__ import annotations
 
+import errno
+import itertools
 import stat
 import sys
 
@@ -12,10 +14,6 @@ from gpu_tracker.real import os
 
 if sys.platform != 'win32':
     from gpu_tracker.real import fcntl
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LOGS_VARIABLE = 'GPU_TRACKER_REGIONS'
 """The environment variable with the paths of the logs, that of the innermost tracker last."""
@@ -29,53 +27,60 @@ for _name in ('O_CLOEXEC', 'O_NOFOLLOW', 'O_BINARY', 'O_NOINHERIT'):
     _OPENING |= getattr(os, _name, 0)  # the last two on Windows, which else changes the ends of lines
 _F_SETSIG, _F_GETSIG = 10, 11  # asm-generic/fcntl.h; Python has no names for them
 _FIRST_MARK, _MARKS = 36, 28  # real-time signals
+_marks = itertools.cycle(range(36, 64))  # real-time signals
 _CLOSED = (-1, 0)
 _STANDARD_ERROR = 2
 _UNCHECKED = 50
-"""Lines after which is looked whether the file is still there."""
+"""Lines after which the file itself is checked."""
 
 
 class LogFile:
     """One log, opened when the first line is written."""
 
-    __slots__ = ('_device', '_inode', '_may_be_torn', '_opened', '_unchecked', 'is_gone', 'path')
+    __slots__ = ('_file', '_is_torn', '_opened', '_unchecked', 'is_gone', 'path')
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.is_gone = False
         self._opened = _CLOSED
         """The descriptor and its mark, as one, because another thread may open the file at the same time."""
-        self._inode = self._device = 0
-        self._may_be_torn = False
+        self._file: tuple[int, int] | None = None
+        """Device and inode."""
+        self._is_torn = False
         self._unchecked = 0
 
     def write(self, line: bytes) -> None:
-        """Append ``line`` where that is possible; raise nothing of its own, and never write into another file.
+        """Append ``line`` if that is possible; raise nothing of its own, and never write into another file.
 
         The program may have closed the descriptor, and have got the same number for a file of its own. So each file has
-        a mark that costs 0.3 µs to read: the number of a signal that is never sent, fcntl(2). A look at the file itself
-        costs 2 µs, because Linux 6.13 and later then write a finer time of change with the next line.
+        a mark that costs 0.3 µs to read: the number of a signal that is never sent, fcntl(2). fstat(2) costs 2 µs,
+        because Linux 6.13 and later then write a finer time of change with the next line.
         """
-        descriptor, mark = self._opened
         try:
+            descriptor, mark = self._opened
             if sys.platform == 'linux' and self._unchecked > 0 and fcntl.fcntl(descriptor, _F_GETSIG) == mark:
                 self._unchecked -= 1
+            elif self.is_gone:
+                return
             else:
-                found = os.fstat(descriptor)
-                if not found.st_nlink or not self._is(found):
-                    self._write_anew(line)
-                    return
-                self._unchecked = _UNCHECKED if mark else 0
-        except OSError as failure:  # not opened so far, or closed by the program
+                descriptor = self._checked()
+            if self._is_torn:
+                line = b'\n' + line  # the disk was full: the start of a line may be there
+            self._is_torn = os.write(descriptor, line) != len(line)
+        except OSError as failure:
             if is_from_outside(failure):
                 raise
-            self._write_anew(line)
-            return
-        self._append(descriptor, line)
+            if failure.errno == errno.EBADF:  # closed by the program
+                self._opened, self._unchecked = _CLOSED, 0
+                self.write(line)
+            elif isinstance(failure, FileNotFoundError | NotADirectoryError):
+                self.close()
+            # Else the line is lost: a full disk, no descriptor left or no permission may be different next time.
 
     def close(self) -> None:
         """Write no more lines."""
         self.is_gone = True
+        self._unchecked = 0
         _forget(self)
         (descriptor, _), self._opened = self._opened, _CLOSED
         try:
@@ -85,64 +90,34 @@ class LogFile:
             if is_from_outside(failure):
                 raise
 
-    def _append(self, descriptor: int, line: bytes) -> None:
-        try:
-            if self._may_be_torn:
-                line = b'\n' + line  # the disk was full: the start of a line may stand there
-            if os.write(descriptor, line) != len(line):
-                self._may_be_torn = True
-            elif self._may_be_torn:
-                self._may_be_torn = False
-        except OSError as failure:  # a full disk: the line is lost, the program goes on
-            if is_from_outside(failure):
-                raise
-            self._may_be_torn = True
+    def _checked(self) -> int:
+        """Return the descriptor of the file, which is opened if necessary.
 
-    def _write_anew(self, line: bytes) -> None:
-        """Open the file and write ``line``, where it is there; raise nothing of its own."""
-        before = self._opened
-        if self.is_gone or self._write_to(before[0], line):
-            return
-        try:
-            descriptor = _opened(self.path)
+        :raises OSError: if it cannot be opened, FileNotFoundError if it was removed or replaced.
+        """
+        before = descriptor, mark = self._opened
+        if descriptor >= 0:
             found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode) or not (self._is(found) or not self._inode):
-                os.close(descriptor)  # another file has its name by now
-                self.close()
-                return
-            self._append(descriptor, line)
-            if self._opened is before:
-                self._inode, self._device = found.st_ino, found.st_dev
-                self._opened = (descriptor, _marked(descriptor))
-            else:
-                os.close(descriptor)  # another thread has opened it meanwhile
-        except (FileNotFoundError, NotADirectoryError) as failure:
-            if is_from_outside(failure):
-                raise
-            self.close()
-        except OSError as failure:  # no descriptor left, no right any more: that may be different next time
-            if is_from_outside(failure):
-                raise
-
-    def _write_to(self, descriptor: int, line: bytes) -> bool:
-        """Write ``line`` where ``descriptor`` is of this log, and end with a removed one; return whether it is."""
-        try:
-            found = os.fstat(descriptor)
-        except OSError as failure:  # not opened so far, or closed by the program
-            if is_from_outside(failure):
-                raise
-            return False
-        if not self._is(found):
-            return False
-        if found.st_nlink:
-            self._append(descriptor, line)  # another thread has opened it meanwhile
-        else:
-            self.close()  # removed: nobody reads it any more
-        return True
+            if self._is(found):
+                if not found.st_nlink:
+                    raise FileNotFoundError
+                self._unchecked = _UNCHECKED if mark else 0
+                return descriptor
+        descriptor = _opened(self.path)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or not (self._file is None or self._is(found)):
+            os.close(descriptor)
+            raise FileNotFoundError
+        self._file = found.st_dev, found.st_ino
+        if self._opened is not before:  # another thread has opened it meanwhile
+            os.close(descriptor)
+            return self._opened[0]
+        self._opened = descriptor, _marked(descriptor)
+        return descriptor
 
     def _is(self, found: os.stat_result) -> bool:
         """Return whether ``found`` is of this log."""
-        return found.st_ino == self._inode and found.st_dev == self._device
+        return (found.st_dev, found.st_ino) == self._file
 
 
 def is_from_outside(error: BaseException) -> bool:
@@ -167,20 +142,16 @@ def _opened(path: str) -> int:
 
 
 def _marked(descriptor: int) -> int:
-    """Give an open file a mark that no other log of this process has, and return it; 0 where that is not possible."""
-    global _last_mark  # noqa: PLW0603 - a counter
-    if sys.platform == 'linux':
-        mark = _FIRST_MARK + (_last_mark + 1 - _FIRST_MARK) % _MARKS
-        try:
-            fcntl.fcntl(descriptor, _F_SETSIG, mark)
-        except OSError:
-            return 0  # a kernel that only looks like Linux: the file itself is looked at for each line
-        _last_mark = mark
-        return mark
-    return 0
+    """Give an open file a mark that no other log of this process has, and return it; 0 if that is not possible."""
+    if sys.platform != 'linux':
+        return 0
+    mark = next(_marks)
+    try:
+        fcntl.fcntl(descriptor, _F_SETSIG, mark)
+    except OSError:
+        return 0  # a kernel that only looks like Linux: each line checks the file itself
+    return mark
 
-
-_last_mark = _FIRST_MARK
 
 active: tuple[LogFile, ...] | None = ()
 """The logs that this process writes to: None where there are none, empty before the environment was read."""
@@ -216,7 +187,7 @@ def join(path: str) -> None:
     known = find() or ()
     before_change()
     active = (*known, LogFile(path))
-    _change_environment(lambda paths: [*paths, path])
+    os.environ[LOGS_VARIABLE] = os.pathsep.join([*_paths(), path])
 
 
 def leave(path: str) -> None:
@@ -225,7 +196,10 @@ def leave(path: str) -> None:
     for file in active or ():
         if file.path == path:
             file.close()
-    _change_environment(lambda paths: [other for other in paths if other != path])
+    others = [other for other in _paths() if other != path]
+    os.environ[LOGS_VARIABLE] = os.pathsep.join(others)
+    if not others:
+        del os.environ[LOGS_VARIABLE]
 
 
 def find() -> tuple[LogFile, ...] | None:
@@ -250,11 +224,3 @@ def _forget(gone: LogFile) -> None:
 
 def _paths() -> list[str]:
     return [path for path in os.environ.get(LOGS_VARIABLE, '').split(os.pathsep) if path]
-
-
-def _change_environment(change: Callable[[list[str]], list[str]]) -> None:
-    paths = change(_paths())
-    if paths:
-        os.environ[LOGS_VARIABLE] = os.pathsep.join(paths)
-    else:
-        os.environ.pop(LOGS_VARIABLE, None)
