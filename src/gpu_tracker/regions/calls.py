@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 from gpu_tracker.real import time
 from gpu_tracker.regions import log, process, text
-from gpu_tracker.regions.sums import OTHER_NAMES, SECOND, SINGLE_CALLS, Name
+from gpu_tracker.regions.sums import OTHER_NAMES, SECOND, SINGLE_CALLS
 
 try:
     from time import thread_time_ns
@@ -21,8 +21,7 @@ except ImportError:  # a system that does not count it
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
+    from collections.abc import Mapping
 
     from gpu_tracker.regions.sums import Sum
 
@@ -59,9 +58,6 @@ class Call:
 innermost: ContextVar[Call | None] = ContextVar('gpu_tracker_region', default=None)
 """The region in which the code runs that asks for it."""
 
-_running_loop: Callable[[], object] | None = None
-_current_task: Callable[[object], Any] | None = None
-
 
 def begin(name: str, attributes: Mapping[str, object] | None, *, is_single: bool = False) -> Call | None:
     """Begin a call and return it; None where it is not recorded. It raises only what a handler of a signal does.
@@ -83,7 +79,7 @@ def begin(name: str, attributes: Mapping[str, object] | None, *, is_single: bool
         call.thread = get_ident()
         known = here.sums.name(name)
         known.calls += 1
-        task = _task() if _running_loop is not None or 'asyncio.tasks' in sys.modules else None
+        task = _task() if 'asyncio.tasks' in sys.modules else None
         cpu_is_its_own = task is None and 'gevent' not in sys.modules
         now = time.monotonic_ns()
         if known.calls > SINGLE_CALLS and not is_single and now - known.last_begin < SECOND:
@@ -97,7 +93,7 @@ def begin(name: str, attributes: Mapping[str, object] | None, *, is_single: bool
         known.last_begin = now
         call.sum = None
         call.id = number = here.next_id()
-        field = known.field if known.field != OTHER_NAMES else Name(name).field
+        field = known.field if known.field != OTHER_NAMES else text.field(name, text.LONGEST_NAME)
         end = text.attributes_field(attributes)
         peak = here.peak()
         innermost.set(call)
@@ -166,13 +162,6 @@ def _not_ended(call: Call | None) -> Call | None:
 
 def _task() -> str | None:
     """Return the name of the asyncio task that runs in this thread, as a field."""
-    global _running_loop, _current_task  # noqa: PLW0603 - looked up once
-    if _running_loop is None or _current_task is None:
-        tasks = sys.modules['asyncio.tasks']
-        _current_task = tasks.current_task
-        _running_loop = sys.modules['asyncio.events']._get_running_loop  # noqa: SLF001 - the only one that never raises
-    loop = _running_loop()
-    if loop is None:
-        return None
-    task = _current_task(loop)
+    loop = sys.modules['asyncio.events']._get_running_loop()  # noqa: SLF001 - the only one that never raises
+    task = None if loop is None else sys.modules['asyncio.tasks'].current_task(loop)
     return None if task is None else text.field(str(task.get_name()))

@@ -63,7 +63,8 @@ class Sum:
     def __init__(self, number: int, key: Key) -> None:
         self.id = number
         self.key = key
-        self.first = self.last = self.calls = self.total = self.shortest = self.longest = self.errors = 0
+        self.first = self.shortest = sys.maxsize
+        self.last = self.calls = self.total = self.longest = self.errors = 0
         self.squares = 0.0
         self.thread_cpu: int | None = 0
         self.is_written = False
@@ -71,8 +72,6 @@ class Sum:
     def add(self, start: int, stop: int, thread_cpu: int | None, *, failed: bool) -> None:
         """Add a call that has ended."""
         length = stop - start
-        if not self.calls:
-            self.first, self.last, self.shortest = start, stop, length
         self.first = min(self.first, start)
         self.last = max(self.last, stop)
         self.calls += 1
@@ -111,7 +110,6 @@ class Sums:
         '_lock',
         '_names',
         '_next_id',
-        '_others',
         '_process_id',
         '_sums',
         '_write_at_end',
@@ -123,7 +121,6 @@ class Sums:
         self._write_at_end = write_at_end
         self._next_id = next_id
         self._names: dict[str, Name] = {}
-        self._others: Name | None = None
         self._sums: dict[Key, Sum] = {}
         self._ended: deque[Ended] = deque()
         self._lock = _thread.allocate_lock()
@@ -136,11 +133,9 @@ class Sums:
         known = self._names.get(name)
         if known is not None:
             return known
-        if len(self._names) < _MOST_NAMES:
-            return self._names.setdefault(name, Name(name))
-        if self._others is None:
-            self._others = Name(OTHER_NAMES)
-        return self._others
+        if len(self._names) >= _MOST_NAMES:
+            name = OTHER_NAMES
+        return self._names.setdefault(name, Name(name))
 
     def begin(self, name: Name, parent: int | None, thread: int, files: tuple[log.LogFile, ...], now: int) -> Sum:
         """Return the sum that a call, which begins now, belongs to."""
@@ -148,8 +143,9 @@ class Sums:
         found = self._sums.get(key)
         if found is not None:
             return found
-        if not self._is_registered:
-            self._register()
+        if not self._is_registered and 'multiprocessing.util' in sys.modules:
+            self._is_registered = True  # a worker of multiprocessing runs nothing else at its end
+            sys.modules['multiprocessing.util'].Finalize(None, self._write_at_end, exitpriority=0)
         if len(self._sums) >= _MOST_SUMS:  # a thread for each call, or a recursion that goes deep
             key = (name, None, None, files)
         if not self.due:
@@ -189,10 +185,3 @@ class Sums:
             if into.is_written:
                 into = self._sums.get(into.key) or self._sums.setdefault(into.key, Sum(self._next_id(), into.key))
             into.add(start, stop, thread_cpu, failed=failed)
-
-    def _register(self) -> None:
-        """Have the sums written at the end of a worker of multiprocessing, which runs nothing else at its end."""
-        self._is_registered = True
-        util = sys.modules.get('multiprocessing.util')
-        if util is not None:
-            util.Finalize(None, self._write_at_end, exitpriority=0)

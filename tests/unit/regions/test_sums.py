@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import gpu_tracker as gput
-from gpu_tracker.regions import blocks, calls, process, sums
+from gpu_tracker.regions import blocks, calls, process
 from support.region_log import made_log
 
 
@@ -97,7 +97,13 @@ def test_names_beyond_the_limit_are_summed_as_one(written):
     blocks.flush()
     assert len({begin.name for begin in written.begins}) == 1199
     assert {fold.name for fold in written.folds} == {'(other names)'}
-    assert total(written, sums.OTHER_NAMES) == 301
+    assert total(written, '(other names)') == 301
+
+
+def test_calls_with_lines_of_their_own_keep_their_names_beyond_the_limit(written):
+    for number in range(1500):
+        calls.end(calls.begin(f'name {number}', None, is_single=True), None)
+    assert [begin.name for begin in written.begins] == [f'name {number}' for number in range(1500)]
 
 
 def test_many_threads_lose_no_call(written):
