@@ -129,7 +129,7 @@ def test_json(tmp_path: Path) -> None:
     shown = json.loads(ended.stdout)
     assert sorted(shown) == ['conditions', 'differences', 'figures', 'groups', 'incomplete', 'unpaired_regions']
     (ram,) = (figure for figure in shown['figures'] if figure['name'] == 'max_ram.combined.total_rss')
-    assert ram['other'] == {'group': 'new', 'values': [101 * MB], 'mean': 101 * MB}
+    assert ram['other'] == {'group': 'new', 'values': [101 * MB], 'mean': 101 * MB, 'is_lower_bound': False}
 
 
 def test_the_report_can_go_to_a_file(tmp_path: Path) -> None:
