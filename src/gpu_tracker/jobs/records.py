@@ -29,7 +29,7 @@ from gpu_tracker.recording.writing.rank_files import (
 from gpu_tracker.result.usage import JobIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 ENDED = 'ended'
 FAILED = 'failed'
@@ -318,8 +318,3 @@ def _cpus(text: str | None) -> frozenset[int]:
             return frozenset()
         found.update(range(int(first), int(last) + 1))
     return frozenset(found)
-
-
-def paths_of(records: Sequence[RankRecord]) -> list[str]:
-    """Return the paths of the recordings that are there."""
-    return [record.recording for record in records if record.recording is not None]

@@ -1,10 +1,9 @@
-"""Statistics of calls, of samples, and of groups of runs."""
+"""Statistics of groups of runs."""
 
 from __future__ import annotations
 
 import math
 import random
-import statistics
 import sys
 
 import pytest
@@ -12,75 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.recording.comparing.statistics import (
-    Folded,
     Ratio,
-    Statistics,
-    WeightedStatistics,
     geometric_mean,
     ratio_of,
     student,
-    weighted,
 )
 
 VALUES = st.floats(min_value=1e-6, max_value=1e15)
 GROUPS = st.lists(VALUES, min_size=1, max_size=8)
-
-
-def test_calls() -> None:
-    made = Statistics.of([4.0, 1.0, 2.0, 3.0])
-    assert (made.count, made.total, made.minimum, made.maximum) == (4, 10.0, 1.0, 4.0)
-    assert (made.mean, made.median, made.std) == (2.5, 2.5, math.sqrt(5 / 3))
-    assert made.p95 == pytest.approx(3.85)
-
-
-def test_one_call() -> None:
-    assert Statistics.of([0.5]) == Statistics(1, 0.5, 0.5, 0.5, 0.5, 0.5, None, 0.5)
-
-
-def test_no_call() -> None:
-    assert Statistics.of([]) == Statistics(0, 0.0, None, None, None, None, None, None)
-
-
-def test_folded_calls_count_with_their_sums_and_have_no_median() -> None:
-    alone = Statistics.of([1.0, 2.0, 3.0, 4.0, 10.0])
-    folded = Statistics.of([10.0], [Folded(count=4, total=10.0, shortest=1.0, longest=4.0, squares=30.0)])
-    assert folded == Statistics(
-        count=5, total=20.0, minimum=1.0, maximum=10.0, mean=4.0, median=None, std=alone.std, p95=None
-    )
-
-
-def test_a_fold_of_no_calls_is_nothing() -> None:
-    assert Statistics.of([1.0], [Folded(0, 0.0, 0.0, 0.0, 0.0)]) == Statistics.of([1.0])
-
-
-def test_folded_calls_that_are_all_alike_have_no_deviation_below_zero() -> None:
-    folded = Statistics.of([], [Folded(count=3, total=0.3, shortest=0.1, longest=0.1, squares=0.03)])
-    assert folded.std == pytest.approx(0, abs=1e-8)
-
-
-@given(st.lists(VALUES, min_size=2, max_size=30))
-def test_statistics_agree_with_those_of_the_standard_library(values: list[float]) -> None:
-    made = Statistics.of(values)
-    assert made.mean == pytest.approx(statistics.fmean(values))
-    assert made.median == pytest.approx(statistics.median(values))
-    assert made.std == pytest.approx(statistics.stdev(values), rel=1e-6, abs=1e-9 * max(values))
-
-
-@given(st.lists(VALUES, min_size=1, max_size=30))
-def test_the_percentile_is_the_one_that_pandas_has(values: list[float]) -> None:
-    ordered = values * 2 if len(values) == 1 else values  # the standard library wants two
-    expected = statistics.quantiles(ordered, n=100, method='inclusive')[94]
-    assert Statistics.of(values).p95 == pytest.approx(expected)
-
-
-def test_samples_count_by_their_time() -> None:
-    assert weighted([10.0, None, 40.0, 99.0], [3.0, 5.0, 1.0, 0.0]) == WeightedStatistics(
-        weight=4.0, minimum=10.0, maximum=40.0, mean=17.5, std=math.sqrt((3 * 7.5**2 + 22.5**2) / 4)
-    )
-
-
-def test_samples_of_which_none_is_known() -> None:
-    assert weighted([None], [1.0]) == WeightedStatistics(0.0, None, None, None, None)
 
 
 # As SciPy has them (``t.ppf``).

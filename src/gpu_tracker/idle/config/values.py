@@ -41,7 +41,6 @@ def number(accepted: str, is_accepted: Callable[[float], bool]) -> Callable[[str
 
 
 at_least_zero = number('a number of seconds, at least 0', lambda seconds: seconds >= 0)
-above_zero = number('a number of seconds above 0', lambda seconds: seconds > 0)
 interval = number('a number of seconds, at least 0.1', lambda seconds: seconds >= 0.1)  # noqa: PLR2004 - the next word
 back_off = number(
     'a number of seconds above 0 and at most 300, which is as far as it is doubled',

@@ -1,8 +1,4 @@
-"""Statistics of the calls of a region, of samples, and of the runs of two groups. All of it is pure.
-
-Samples are weighted by time. Runs are compared by logarithms of their figures, so that doubling and halving are equally
-far from no change.
-"""
+"""Statistics of the runs of two groups, by logarithms of their figures: doubling and halving are equally far."""
 
 from __future__ import annotations
 
@@ -12,122 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-_P95 = 0.95
 _LARGEST_LOGARITHM = math.log(sys.float_info.max)
-
-
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """Calls of which only the sums are known.
-
-    :ivar count: How many calls.
-    :ivar total: Their sum.
-    :ivar shortest: The smallest of them.
-    :ivar longest: The largest of them.
-    :ivar squares: The sum of their squares.
-    """
-
-    count: int
-    total: float
-    shortest: float
-    longest: float
-    squares: float
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """Statistics of values that count alike, such as the wall times of the calls of a region.
-
-    :ivar count: How many values.
-    :ivar total: Their sum.
-    :ivar minimum: The smallest; None without values.
-    :ivar maximum: The largest.
-    :ivar mean: Their mean.
-    :ivar median: Their median; None where of some only the sums are known.
-    :ivar std: The sample standard deviation (divided by the count less one); None for fewer than two values.
-    :ivar p95: The 95th percentile, interpolated as NumPy and pandas do; None where of some only the sums are known.
-    """
-
-    count: int
-    total: float
-    minimum: float | None
-    maximum: float | None
-    mean: float | None
-    median: float | None
-    std: float | None
-    p95: float | None
-
-    @classmethod
-    def of(cls, values: Iterable[float], folded: Iterable[Folded] = ()) -> Statistics:
-        """Return the statistics of ``values``, and of the ``folded`` calls beside them."""
-        singles = sorted(values)
-        folds = [fold for fold in folded if fold.count > 0]
-        count = len(singles) + sum(fold.count for fold in folds)
-        if count == 0:
-            return cls(0, 0.0, None, None, None, None, None, None)
-        total = math.fsum([*singles, *(fold.total for fold in folds)])
-        mean = total / count
-        return cls(
-            count=count,
-            total=total,
-            minimum=min([*singles[:1], *(fold.shortest for fold in folds)]),
-            maximum=max([*singles[-1:], *(fold.longest for fold in folds)]),
-            mean=mean,
-            median=None if folds else quantile(singles, 0.5),
-            std=_deviation(singles, folds, mean),
-            p95=None if folds else quantile(singles, _P95),
-        )
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """Return the value below which ``share`` of the ``ordered`` values lie, interpolated between two of them."""
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    if below + 1 == len(ordered):
-        return ordered[below]
-    return ordered[below] + (place - below) * (ordered[below + 1] - ordered[below])
-
-
-def _deviation(singles: Sequence[float], folds: Sequence[Folded], mean: float) -> float | None:
-    """Return the standard deviation; of a fold, the squares about the mean follow from its sums."""
-    count = len(singles) + sum(fold.count for fold in folds)
-    if count == 1:
-        return None
-    squares = [(value - mean) ** 2 for value in singles]
-    squares += [fold.squares - 2 * mean * fold.total + fold.count * mean**2 for fold in folds]
-    return math.sqrt(max(0.0, math.fsum(squares)) / (count - 1))
-
-
-@dataclass(frozen=True, slots=True)
-class WeightedStatistics:
-    """Statistics of values that each count as much as their weight, such as samples by the time that they stand for.
-
-    :ivar weight: The sum of the weights of the known values.
-    :ivar minimum: The smallest value; None where none is known.
-    :ivar maximum: The largest.
-    :ivar mean: Their weighted mean.
-    :ivar std: The root of the weighted mean of the squares about it.
-    """
-
-    weight: float
-    minimum: float | None
-    maximum: float | None
-    mean: float | None
-    std: float | None
-
-
-def weighted(values: Iterable[float | None], weights: Iterable[float]) -> WeightedStatistics:
-    """Return the statistics of ``values``, each with its weight. Unknown values and weights of 0 do not count."""
-    known = [(value, weight) for value, weight in zip(values, weights, strict=True) if value is not None and weight > 0]
-    weight = math.fsum(weight for _, weight in known)
-    if not known:
-        return WeightedStatistics(0.0, None, None, None, None)
-    mean = math.fsum(value * weight for value, weight in known) / weight
-    squares = math.fsum((value - mean) ** 2 * weight for value, weight in known)
-    smallest, largest = min(value for value, _ in known), max(value for value, _ in known)
-    return WeightedStatistics(weight, smallest, largest, mean, math.sqrt(squares / weight))
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -63,7 +63,6 @@ _WITHOUT_LOCKS = (
     'The file system of {} has no locks that work; the recording is written without: read it when the run has ended. '
     f'{see("no-locks")}'
 )
-_LOST_LINES = 'Some regions are missing in the recording: {}.'
 
 
 class Recorder:

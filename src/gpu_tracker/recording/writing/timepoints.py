@@ -49,9 +49,6 @@ TIMEPOINT = (
 )
 """The columns of a row."""
 
-CSV_START = ','.join(STATIC[:3]).encode()
-"""How each such CSV file begins."""
-
 
 def static_values(totals: Totals, units: Sequence[Any]) -> list[str | float | None]:
     """Return the values of :data:`STATIC`; what is not known, or not yet, is None.
