@@ -39,18 +39,40 @@ class NamedRegion:
         self._attributes = attributes
         self._open: list[calls.Call] | None = None
 
+    def begin(self) -> calls.Call | None:
+        """Begin a call and return it; None if it is not recorded."""
+        if self._sync is not None and log.find() is not None:
+            self._sync()
+        return calls.begin(self._name, self._attributes)
+
+    def end(self, call: calls.Call, error: type[BaseException] | None) -> None:
+        """End a call."""
+        if self._sync is not None and call.process is process.current:
+            try:
+                self._sync()
+            except BaseException as failure:
+                calls.end(call, error or type(failure))
+                raise
+        calls.end(call, error)
+
     def __enter__(self) -> Self:
         """Begin."""
         if log.active is not None:
-            self._begin()
+            call = self.begin()
+            if call is not None:
+                if self._open is None:
+                    self._open = [call]
+                else:
+                    self._open.append(call)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End."""
-        if self._open:
-            self._end(kind)
+        call = self._ending(self._open) if self._open else None
+        if call is not None:
+            self.end(call, kind)
 
     async def __aenter__(self) -> Self:
         """Begin."""
@@ -76,30 +98,9 @@ class NamedRegion:
         """Return the name."""
         return f'region({self._name!r})'
 
-    def _begin(self) -> None:
-        if self._sync is not None and log.find() is not None:
-            self._sync()
-        call = calls.begin(self._name, self._attributes)
-        if call is not None:
-            if self._open is None:
-                self._open = []
-            self._open.append(call)
-
-    def _end(self, error: type[BaseException] | None) -> None:
-        call = self._ending()
-        if call is None:
-            return
-        if self._sync is not None and call.process is process.current:
-            try:
-                self._sync()
-            except BaseException as failure:
-                calls.end(call, error or type(failure))
-                raise
-        calls.end(call, error)
-
-    def _ending(self) -> calls.Call | None:
+    @staticmethod
+    def _ending(running: list[calls.Call]) -> calls.Call | None:
         """Take the call that ends from those that are open: the innermost one here, or one begun in another context."""
-        running = self._open or []
         call = calls.innermost.get()
         while call is not None and call not in running:
             call = call.previous
