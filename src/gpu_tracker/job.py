@@ -50,127 +50,65 @@ _STEP_DAEMON = re.compile(r'slurmstepd: \[\d+\.(\w+)')
 class Launcher:
     """One launcher, and its environment variables.
 
-    :ivar name: Its name.
-    :ivar needs: Variables that have to be there, as ``NAME`` or ``NAME=value``.
-    :ivar fields: The variable of each field; of several, the first that is set counts.
-    :ivar defaults: Values of fields whose variable is set only where it has another one.
+    :param needs: Variables that have to be there, as ``NAME`` or ``NAME=value``.
+    :param fields: The variable of each field, as ``field=NAME``; of ``field=NAME|OTHER`` the first that is set.
+    :ivar defaults: Values of fields whose variable is set only if it has another one.
     :ivar within: The variable with the ID of a process. The others are believed by this process and its descendants
         alone: elsewhere they were inherited through a launcher that has none of its own.
     """
 
     __slots__ = ('defaults', 'fields', 'name', 'needs', 'within')
 
-    def __init__(
-        self,
-        name: str,
-        needs: Sequence[str],
-        fields: Mapping[str, Sequence[str]],
-        *,
-        defaults: Mapping[str, str] | None = None,
-        within: str | None = None,
-    ) -> None:
+    def __init__(self, name: str, needs: str, fields: str, *, within: str | None = None, **defaults: str) -> None:
         self.name = name
-        self.needs = needs
-        self.fields = fields
-        self.defaults = defaults or {}
+        self.needs = needs.split()
+        pairs = (pair.split('=') for pair in fields.split())
+        self.fields = {field: names.split('|') for field, names in pairs}
+        self.defaults = defaults
         self.within = within
 
 
 LAUNCHERS = (
     Launcher(
         'torchrun',
-        ('TORCHELASTIC_RUN_ID', 'RANK'),
-        {
-            'job': ('TORCHELASTIC_RUN_ID',),
-            'rank': ('RANK',),
-            'size': ('WORLD_SIZE',),
-            'local_rank': ('LOCAL_RANK',),
-            'local_size': ('LOCAL_WORLD_SIZE',),
-            'attempt': ('TORCHELASTIC_RESTART_COUNT',),
-        },
+        'TORCHELASTIC_RUN_ID RANK',
+        'job=TORCHELASTIC_RUN_ID rank=RANK size=WORLD_SIZE local_rank=LOCAL_RANK local_size=LOCAL_WORLD_SIZE '
+        'attempt=TORCHELASTIC_RESTART_COUNT',
     ),
     Launcher(
         'openmpi',
-        ('OMPI_COMM_WORLD_RANK',),
-        {
-            'job': ('PMIX_NAMESPACE',),
-            'rank': ('OMPI_COMM_WORLD_RANK',),
-            'size': ('OMPI_COMM_WORLD_SIZE',),
-            'local_rank': ('OMPI_COMM_WORLD_LOCAL_RANK',),
-            'local_size': ('OMPI_COMM_WORLD_LOCAL_SIZE',),
-            'node': ('PMIX_HOSTNAME',),
-        },
+        'OMPI_COMM_WORLD_RANK',
+        'job=PMIX_NAMESPACE rank=OMPI_COMM_WORLD_RANK size=OMPI_COMM_WORLD_SIZE node=PMIX_HOSTNAME '
+        'local_rank=OMPI_COMM_WORLD_LOCAL_RANK local_size=OMPI_COMM_WORLD_LOCAL_SIZE',
     ),
     Launcher(
         'mpich',
-        ('PMI_RANK', 'MPI_LOCALRANKID'),
-        {
-            'rank': ('PMI_RANK',),
-            'size': ('PMI_SIZE',),
-            'local_rank': ('MPI_LOCALRANKID',),
-            'local_size': ('MPI_LOCALNRANKS',),
-        },
+        'PMI_RANK MPI_LOCALRANKID',
+        'rank=PMI_RANK size=PMI_SIZE local_rank=MPI_LOCALRANKID local_size=MPI_LOCALNRANKS',
     ),
     Launcher(
         'pals',
-        ('PALS_RANKID',),
-        {
-            'job': ('PALS_APID',),
-            'rank': ('PALS_RANKID',),
-            'size': ('PMI_SIZE',),
-            'local_rank': ('PALS_LOCAL_RANKID',),
-            'local_size': ('PALS_LOCAL_SIZE',),
-        },
+        'PALS_RANKID',
+        'job=PALS_APID rank=PALS_RANKID size=PMI_SIZE local_rank=PALS_LOCAL_RANKID local_size=PALS_LOCAL_SIZE',
     ),
     Launcher(
         'flux',
-        ('FLUX_TASK_RANK',),
-        {
-            'job': ('FLUX_JOB_ID',),
-            'rank': ('FLUX_TASK_RANK',),
-            'size': ('FLUX_JOB_SIZE',),
-            'local_rank': ('FLUX_TASK_LOCAL_ID',),
-        },
+        'FLUX_TASK_RANK',
+        'job=FLUX_JOB_ID rank=FLUX_TASK_RANK size=FLUX_JOB_SIZE local_rank=FLUX_TASK_LOCAL_ID',
     ),
-    Launcher('ray', ('RAY_JOB_ID',), {'job': ('RAY_JOB_ID',)}),
-    Launcher(
-        'parallel',
-        ('PARALLEL_SEQ', 'PARALLEL_PID'),
-        {'job': ('PARALLEL_PID',), 'rank': ('PARALLEL_SEQ',)},
-        within='PARALLEL_PID',
-    ),
+    Launcher('ray', 'RAY_JOB_ID', 'job=RAY_JOB_ID'),
+    Launcher('parallel', 'PARALLEL_SEQ PARALLEL_PID', 'job=PARALLEL_PID rank=PARALLEL_SEQ', within='PARALLEL_PID'),
     Launcher(
         'slurm',
-        ('SLURM_PROCID', 'SLURM_TASK_PID'),
-        {
-            'step': ('SLURM_STEP_ID',),
-            'rank': ('SLURM_PROCID',),
-            'size': ('SLURM_STEP_NUM_TASKS',),
-            'local_rank': ('SLURM_LOCALID',),
-        },
+        'SLURM_PROCID SLURM_TASK_PID',
+        'step=SLURM_STEP_ID rank=SLURM_PROCID size=SLURM_STEP_NUM_TASKS local_rank=SLURM_LOCALID',
         within='SLURM_TASK_PID',
     ),
-    Launcher('kubernetes', ('JOB_COMPLETION_INDEX',), {'rank': ('JOB_COMPLETION_INDEX',)}),
-    Launcher(
-        'torch',
-        ('RANK', 'WORLD_SIZE'),
-        {
-            'rank': ('RANK',),
-            'size': ('WORLD_SIZE',),
-            'local_rank': ('LOCAL_RANK',),
-            'local_size': ('LOCAL_WORLD_SIZE',),
-        },
-    ),
-    Launcher(  # on other nodes than the first, ranks follow from how many devices the program has asked for
-        'lightning',
-        ('LOCAL_RANK', 'NODE_RANK=0', 'WORLD_SIZE'),
-        {'rank': ('LOCAL_RANK',), 'size': ('WORLD_SIZE',), 'local_rank': ('LOCAL_RANK',)},
-    ),
-    Launcher(
-        'lightning',
-        ('LOCAL_RANK', 'NODE_RANK', 'WORLD_SIZE'),
-        {'size': ('WORLD_SIZE',), 'local_rank': ('LOCAL_RANK',)},
-    ),
+    Launcher('kubernetes', 'JOB_COMPLETION_INDEX', 'rank=JOB_COMPLETION_INDEX'),
+    Launcher('torch', 'RANK WORLD_SIZE', 'rank=RANK size=WORLD_SIZE local_rank=LOCAL_RANK local_size=LOCAL_WORLD_SIZE'),
+    # On other nodes than the first, ranks follow from how many devices the program has asked for.
+    Launcher('lightning', 'LOCAL_RANK NODE_RANK=0 WORLD_SIZE', 'rank=LOCAL_RANK size=WORLD_SIZE local_rank=LOCAL_RANK'),
+    Launcher('lightning', 'LOCAL_RANK NODE_RANK WORLD_SIZE', 'size=WORLD_SIZE local_rank=LOCAL_RANK'),
 )
 """All launchers of processes, innermost first: of two whose variables are there, the first has started this process.
 
@@ -178,21 +116,15 @@ LAUNCHERS = (
 """
 
 SCHEDULERS = (
-    Launcher(
+    Launcher(  # mpiexec of MPICH is a step of its own, and does not say so
         'slurm',
-        ('SLURM_JOB_ID',),
-        {
-            'job': ('SLURM_ARRAY_JOB_ID', 'SLURM_JOB_ID'),
-            'array_task': ('SLURM_ARRAY_TASK_ID',),
-            'node': ('SLURMD_NODENAME',),
-            'array_size': ('SLURM_ARRAY_TASK_COUNT',),
-            'step': ('SLURM_STEP_ID',),  # mpiexec of MPICH is a step of its own, and does not say so
-            'attempt': ('SLURM_RESTART_COUNT',),
-        },
-        defaults={'attempt': '0'},
+        'SLURM_JOB_ID',
+        'job=SLURM_ARRAY_JOB_ID|SLURM_JOB_ID array_task=SLURM_ARRAY_TASK_ID array_size=SLURM_ARRAY_TASK_COUNT '
+        'node=SLURMD_NODENAME step=SLURM_STEP_ID attempt=SLURM_RESTART_COUNT',
+        attempt='0',
     ),
-    Launcher('flux', ('FLUX_JOB_ID',), {'job': ('FLUX_JOB_ID',)}),
-    Launcher('pbs', ('PBS_JOBID',), {'job': ('PBS_JOBID',)}),
+    Launcher('flux', 'FLUX_JOB_ID', 'job=FLUX_JOB_ID'),
+    Launcher('pbs', 'PBS_JOBID', 'job=PBS_JOBID'),
 )
 """They give a job its ID. It holds for all processes of the job, however they were started."""
 
