@@ -6,8 +6,6 @@ is asked for.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -199,7 +197,6 @@ class _Recorder:
         self._overwrites = bool(config.getoption('--track-overwrite'))
         self._worker: dict[str, Any] | None = getattr(config, 'workeroutput', None)
         self._file = file if file is None or self._worker is None else _of_worker(file, config.workerinput['workerid'])  # type: ignore[attr-defined]  # xdist's
-        self._folder: str | None = None
         self._tracker: Tracker | None = None
         self._owner = os.getpid()
         self._tests: set[int] = set()
@@ -232,8 +229,6 @@ class _Recorder:
                 self._used = [_used(region) for region in tracker.regions if region.id in self._tests]
             except GpuTrackerError as error:
                 self._problem = str(error)
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
         if self._worker is not None:
             self._worker[_OUTPUT] = [self._problem, [tuple(used) for used in self._used]]
 
@@ -260,12 +255,8 @@ class _Recorder:
             return
         from gpu_tracker.tracker import Tracker  # noqa: PLC0415 - only with --track
 
-        file = self._file
-        if file is None:
-            self._folder = tempfile.mkdtemp(prefix='gpu-tracker-')
-            file = os.path.join(self._folder, 'tests.db')
         try:
-            tracker = Tracker(sleep_time=0.1, disable_logs=True, tracking_file=file, overwrite=self._overwrites)
+            tracker = Tracker(sleep_time=0.1, disable_logs=True, tracking_file=self._file, overwrite=self._overwrites)
             tracker.start()
         except GpuTrackerError as error:
             self._problem = f'nothing is tracked: {error}'
