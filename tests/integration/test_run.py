@@ -321,6 +321,23 @@ def test_ctrl_c_reaches_the_command_once_and_the_result_is_kept(tmp_path: Path) 
     assert text_of(log).split('\n', 1)[1] == 'SIGINT\nended\n'
 
 
+def test_an_interrupt_that_nobody_catches_leaves_no_other_error(tmp_path: Path) -> None:
+    log = tmp_path / 'log'
+    program = [
+        sys.executable,
+        '-c',
+        'import sys\nimport gpu_tracker as gput\ngput.run(sys.argv[1:])',
+        *python(LISTENER, log),
+    ]
+    with Terminal(program) as terminal:
+        pid = number_in(log)
+        terminal.press('\x03')
+        end_interrupted(pid, log)
+        assert terminal.wait() == 1
+        assert 'CommandInterrupted' in terminal.shown
+        assert 'Exception ignored' not in terminal.shown
+
+
 def test_an_interrupt_of_the_program_alone_is_passed_on_once(tmp_path: Path) -> None:
     log = tmp_path / 'log'
     with start(INTERRUPTED, *python(LISTENER, log)) as program:

@@ -21,9 +21,10 @@ from gpu_tracker.system import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import resource
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
+
+    from gpu_tracker.totals import ProcessUse
 
 _BOOTSTRAP = """\
 import marshal, sys
@@ -37,6 +38,14 @@ main(asked, answers, (reader, writer), words, environment)
 _GO, _INTERRUPT, _REAP = b'g', b'i', b'r'
 """Let the command run; it was interrupted, as this process was if the terminal has done it; wait for it."""
 _HELD, _STARTED, _ENDED, _USED, _REFUSED = 'held', 'started', 'ended', 'used', 'refused'
+
+
+class _Used:
+    """What a command has used, from the words of its launcher, which are in the order of ``struct rusage``."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.ru_utime, self.ru_stime = float(words[0]), float(words[1])
+        self.ru_maxrss, self.ru_nvcsw, self.ru_nivcsw = int(words[2]), int(words[14]), int(words[15])
 
 
 class CommandLauncher:
@@ -133,14 +142,12 @@ class CommandLauncher:
         except (ProcessLookupError, PermissionError):
             pass  # it could not be started, or that process was ended; or the command runs as somebody else, by sudo
 
-    def reap(self) -> tuple[int, resource.struct_rusage]:
+    def reap(self) -> tuple[int, ProcessUse]:
         """Have the command waited for; return its exit code and what it has used."""
-        import resource  # noqa: PLC0415 - the launcher need not have it
-
         self._ask(_REAP)
-        code, user, system, *counts = self._answer(_USED)
+        code, *used = self._answer(_USED)
         self._is_known = False
-        return int(code), resource.struct_rusage((float(user), float(system), *map(int, counts)))
+        return int(code), _Used(used)
 
     def kill(self) -> None:
         """End the command, where it was not waited for, and this process."""
