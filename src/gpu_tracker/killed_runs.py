@@ -148,7 +148,12 @@ def _parsed(path: str, data: bytes, *, has_ended: bool) -> KilledRun | None:
         totals: dict[str, Any] = {**settle(evidence, KernelFacts(is_cut_off=has_ended))}
         if has_ended:
             totals['termination_reason'] = KILLED
-            totals['lower_bounds']['compute_time.time'] = REASONS['killed']
+            killed = REASONS['killed']
+            # A mean is that of the time until then, and no bound of any other.
+            bounds = {
+                path: why for path, why in totals['lower_bounds'].items() if why != killed or '.mean_' not in path
+            }
+            totals['lower_bounds'] = {**bounds, 'compute_time.time': killed}
         ram, gpu_ram, time_unit, cores = content['units']
         time.localtime(content['started_unix'])
         run = KilledRun(

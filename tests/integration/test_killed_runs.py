@@ -74,6 +74,7 @@ def assert_shown(entry: dict[str, object]) -> None:
     assert summary['termination_reason'] == 'killed'
     assert summary['max_ram']['combined']['total_rss'] > MEGABYTES_50
     assert {'max_ram.combined.total_rss', 'compute_time.time'} <= set(summary['lower_bounds'])
+    assert not [path for path in summary['lower_bounds'] if path.startswith('cpu_utilization.main.mean_')]
     assert '\nTermination reason: killed\n' in called('show', str(entry['path'])).stdout
     assert called('show', str(entry['id']), '-f', 'summary').stdout.splitlines()[0].endswith(', killed')
 
