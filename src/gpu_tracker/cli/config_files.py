@@ -32,6 +32,8 @@ def read_object(option: str, path: str) -> dict[str, Any]:
 def option_values(parameters: Mapping[str, Any], given: Collection[str]) -> tuple[dict[str, str | bool], list[str]]:
     """Return the values of the options for parameters of Tracker, and the names that no option has.
 
+    :raises GpuTrackerError: if a switch is neither true nor false.
+
     :param parameters: By name; None is the default.
     :param given: The options on the command line, which go before the file.
     """
@@ -43,6 +45,8 @@ def option_values(parameters: Mapping[str, Any], given: Collection[str]) -> tupl
             continue
         if option.value:
             found[option.flag] = ','.join(map(str, value)) if isinstance(value, list) else str(value)
+        elif isinstance(value, bool):
+            found[option.flag] = value
         else:
-            found[option.flag] = bool(value)
+            raise GpuTrackerError(f'--tconfig: {name} must be true or false, not {value!r}')
     return found, [name for name in parameters if name not in options]

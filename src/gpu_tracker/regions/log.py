@@ -143,14 +143,14 @@ def _opened(path: str) -> int:
 
 def _marked(descriptor: int) -> int:
     """Give an open file a mark that no other log of this process has, and return it; 0 if that is not possible."""
-    if sys.platform != 'linux':
-        return 0
-    mark = next(_marks)
-    try:
-        fcntl.fcntl(descriptor, _F_SETSIG, mark)
-    except OSError:
-        return 0  # a kernel that only looks like Linux: each line checks the file itself
-    return mark
+    if sys.platform == 'linux':
+        mark = next(_marks)
+        try:
+            fcntl.fcntl(descriptor, _F_SETSIG, mark)
+        except OSError:
+            return 0  # a kernel that only looks like Linux: each line checks the file itself
+        return mark
+    return 0
 
 
 active: tuple[LogFile, ...] | None = ()

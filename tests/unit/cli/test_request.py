@@ -301,6 +301,12 @@ def test_parameters_in_a_file_that_no_option_has_are_named(tmp_path: Path, capfd
     assert capfd.readouterr().err == ''
 
 
+def test_a_switch_in_a_file_is_true_or_false(tmp_path: Path) -> None:
+    (tmp_path / 'c.json').write_text('{"disable_logs": "false"}')
+    with pytest.raises(GpuTrackerError, match=r"^--tconfig: disable_logs must be true or false, not 'false'$"):
+        read(f'--tconfig={tmp_path}/c.json', 'true')
+
+
 def test_a_file_without_parameters_is_refused(tmp_path: Path) -> None:
     path = tmp_path / 'c.json'
     for content, message in (
