@@ -76,6 +76,11 @@ def test_reading_leaves_no_other_file(recording: Path) -> None:
     assert os.listdir(recording.parent) == ['run.db']
 
 
+OLD_FORMAT = (
+    " is no recording of this version; it is in the format of gpu-tracker 5, which 'gpu-tracker sub-track' reads"
+)
+
+
 def refusal(path: Path | str) -> str:
     with pytest.raises(RecordingError) as caught:
         load(path)
@@ -87,7 +92,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == f'{tmp_path} is a folder; a recording is one file'
+    assert refusal(tmp_path) == f'{tmp_path} is no regular file; a recording is one file'
 
 
 def test_a_fifo_is_refused_at_once(tmp_path: Path) -> None:
@@ -99,22 +104,10 @@ def test_a_fifo_is_refused_at_once(tmp_path: Path) -> None:
     ('content', 'said'),
     [
         (b'', ' is empty; a recording has at least its tables, written before its run starts'),
-        (b'hello', ' is no recording: a recording is an SQLite database, and this file is none'),
-        (b'SQLite format 3\0\x10', ' is cut off after 17 bytes: nothing of a recording is left in it'),
-        (
-            b'ram_unit,gpu_ram_unit,time_unit\n',
-            (
-                " is no recording but a CSV file; it is in the format of gpu-tracker 5, which 'gpu-tracker sub-track'"
-                ' reads'
-            ),
-        ),
-        (
-            b'process_id,code_block_name,position,timestamp\n',
-            (
-                " is no recording but a CSV file; it is in the format of gpu-tracker 5, which 'gpu-tracker sub-track'"
-                ' reads'
-            ),
-        ),
+        (b'hello', ' is no recording of gpu-tracker'),
+        (b'SQLite format 3\0\x10', ' is no recording of gpu-tracker'),
+        (b'ram_unit,gpu_ram_unit,time_unit\n', OLD_FORMAT),
+        (b'process_id,code_block_name,position,timestamp\n', OLD_FORMAT),
     ],
 )
 def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
@@ -125,10 +118,7 @@ def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes, said: st
 
 def test_a_database_of_another_program_is_refused(recording: Path) -> None:
     change(recording, 'PRAGMA application_id = 252006674')
-    assert refusal(recording) == (
-        f'{recording} is an SQLite database, but no recording of gpu-tracker: its application id is 0x0f055112, that of'
-        ' recordings 0x67707574'
-    )
+    assert refusal(recording) == f'{recording} is no recording of gpu-tracker'
 
 
 def test_a_database_of_gpu_tracker_5_is_refused_with_advice(tmp_path: Path) -> None:
@@ -136,62 +126,41 @@ def test_a_database_of_gpu_tracker_5_is_refused_with_advice(tmp_path: Path) -> N
     with closing(sqlite3.connect(path)) as connection:
         connection.execute('CREATE TABLE static_data (ram_unit TEXT)')
         connection.execute('CREATE TABLE data (main_ram REAL)')
-    assert refusal(path) == (
-        f"{path} is no recording of this version; it is in the format of gpu-tracker 5, which 'gpu-tracker sub-track'"
-        ' reads'
+    assert refusal(path) == f'{path}{OLD_FORMAT}'
+
+
+@pytest.mark.parametrize('version', [2, 0, -1])
+def test_another_version_is_refused(recording: Path, version: int) -> None:
+    change(recording, f'PRAGMA user_version = {version}')
+    assert refusal(recording) == (
+        f'{recording} was written in version {version} of the format; this gpu-tracker reads version 1'
     )
 
 
-@pytest.mark.parametrize(
-    ('version', 'said'),
-    [
-        (2, ' was written in version 2 of the format; this gpu-tracker reads up to 1'),
-        (0, ' is in version 0 of the format; there is none before 1'),
-        (-1, ' is in version -1 of the format; there is none before 1'),
-    ],
-)
-def test_another_version_is_refused(recording: Path, version: int, said: str) -> None:
-    change(recording, f'PRAGMA user_version = {version}')
-    assert refusal(recording) == f'{recording}{said}'
-
-
-def test_the_wal_mode_is_refused(recording: Path) -> None:
-    change(recording, 'PRAGMA journal_mode = WAL')
-    assert refusal(recording) == f'{recording} was changed to the WAL mode of SQLite, in which recordings never are'
-
-
-def test_an_old_sqlite_is_refused() -> None:
-    opening.check_library((3, 28, 0))
-    with pytest.raises(RecordingError, match=r'^recordings need SQLite 3\.28\.0 or newer; this Python has 3\.27\.2$'):
-        opening.check_library((3, 27, 2))
+def read_error(path: Path) -> str:
+    with pytest.raises(RecordingError) as caught:
+        everything(path)
+    return str(caught.value)
 
 
 def test_a_missing_table_is_named(recording: Path) -> None:
     change(recording, 'DROP TABLE clock')
-    assert refusal(recording) == f"{recording} is no whole recording: it has no table 'clock'"
+    assert read_error(recording) == f'cannot read {recording}: no such table: clock'
 
 
 def test_a_view_in_the_place_of_a_table_is_not_run(recording: Path) -> None:
     change(
         recording,
-        'DROP TABLE regions',
-        'CREATE VIEW regions AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n',
+        'DROP TABLE clock',
+        'CREATE VIEW clock AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) '
+        'SELECT i AS t, i AS unix FROM n',
     )
-    assert refusal(recording) == f"{recording} is no recording: 'regions' is no table of its own in it"
+    assert read_error(recording) == f'cannot read {recording}: not authorized'
 
 
 def test_a_virtual_table_is_not_run(recording: Path) -> None:
     change(recording, 'DROP TABLE messages', 'CREATE VIRTUAL TABLE messages USING fts5(t, level, text)')
-    assert refusal(recording) == f"{recording} is no recording: 'messages' is no table of its own in it"
-
-
-def test_computed_columns_are_not_run(recording: Path) -> None:
-    change(
-        recording,
-        'DROP TABLE messages',
-        'CREATE TABLE messages (t INTEGER, level TEXT, text TEXT AS (hex(zeroblob(1000000000))))',
-    )
-    assert refusal(recording) == f"{recording} is no recording: its table 'messages' has computed columns"
+    assert read_error(recording) == f'cannot read {recording}: vtable constructor failed: messages'
 
 
 @pytest.mark.parametrize(
@@ -362,11 +331,9 @@ def cut(path: Path, share: float) -> None:
 def test_a_file_that_was_cut_off_is_refused_with_the_way_to_read_it(tmp_path: Path) -> None:
     path = tmp_path / 'run.db'
     write_recording(path, rows=busy_rows(2000))
-    pages = path.stat().st_size // 4096
     cut(path, 0.75)
     assert refusal(path) == (
-        f'{path} is cut off: {int(pages * 0.75)} of its {pages} pages are there;'
-        ' --salvage (or salvage=True) reads it as far as it goes'
+        f'{path} is damaged (database disk image is malformed): --salvage (or salvage=True) reads it as far as it goes'
     )
 
 

@@ -6,9 +6,7 @@ to grow, so that a made-up file whose pages lead in circles comes to an end.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from gpu_tracker.errors import RecordingError
@@ -31,11 +29,6 @@ TEXT_OR_NONE: Types = frozenset({str, type(None)})
 
 _AT_ONCE = 1000
 """Rows: a millisecond or two in which a recorder would have to wait."""
-_STEPS_AT_ONCE = 100_000
-_LEAST_STEPS = 100
-_STEPS_A_BYTE = 50
-"""Steps of SQLite's machine between two looks at how many there were, what is always allowed of these looks, and what a
-byte of the file may cost: a row has some ten bytes at least and costs some hundred steps."""
 _NAMES = {int: 'a whole number', float: 'a number', str: 'a text', type(None): 'nothing', bytes: 'bytes'}
 
 
@@ -78,8 +71,7 @@ class Database:
         All its values are numbers or None: whatever else a file of a stranger has counts as None.
         """
         try:
-            with self._limited():
-                found = self._settled(lambda: self._execute(statement, *parameters).fetchone())
+            found = self._settled(lambda: self._execute(statement, *parameters).fetchone())
         except sqlite3.Error as error:
             self._end(error)
             return None
@@ -192,25 +184,6 @@ class Database:
             raise RecordingError(f'{self.path} is not open any more') from error
         except OverflowError as error:
             raise RecordingError(f'cannot read {self.path}: {error}') from error
-
-    @contextmanager
-    def _limited(self) -> Iterator[None]:
-        """Interrupt a statement that does more than any whole file of this size asks for.
-
-        In a made-up file the pages of a table may lead to each other so often that no statement over it ever ends.
-        """
-        left = _LEAST_STEPS + os.path.getsize(self.path) * _STEPS_A_BYTE // _STEPS_AT_ONCE
-
-        def count() -> bool:
-            nonlocal left
-            left -= 1
-            return left < 0
-
-        self._connection.set_progress_handler(count, _STEPS_AT_ONCE)
-        try:
-            yield
-        finally:
-            self._connection.set_progress_handler(None, 0)
 
     def _end(self, error: sqlite3.Error) -> None:
         """Raise what is to be said of an error that is not salvaged."""

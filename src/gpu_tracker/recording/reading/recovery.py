@@ -1,6 +1,6 @@
 """What is done where a recording cannot be read as it lies there: its run was killed, or the file was cut off.
 
-All of it is done to a copy in a temporary folder, which is removed as soon as it is open.
+Only a copy is changed. It lies in a temporary folder, which is removed as soon as the copy is open.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, TypeVar
 
 from gpu_tracker.errors import RecordingError
@@ -22,7 +23,6 @@ Result = TypeVar('Result')
 _JOURNAL = '-journal'
 _JOURNAL_MAGIC = bytes.fromhex('d9d505f920a163d7')
 """How a rollback journal begins, and how one ends that names other files."""
-_SMALLEST_PAGE = 512
 _LARGEST_PAGE = 65536
 _CORRUPT = 'SQLITE_CORRUPT'
 _COPY = 'recording'
@@ -81,15 +81,14 @@ def named(read: Callable[[], Result]) -> Result:
         raise damage from error
 
 
-def on_copy(path: str, change: Callable[[str], None], use: Callable[[str], Result]) -> Result:
-    """Return what ``use`` makes of a copy of a recording, with its journal, after ``change``."""
+def on_copy(path: str, use: Callable[[str], Result]) -> Result:
+    """Return what ``use`` makes of a copy of a recording, with its journal."""
     folder = tempfile.mkdtemp(prefix='gpu-tracker-')
     try:
         copy = os.path.join(folder, _COPY)
         shutil.copyfile(path, copy)
         if os.path.exists(path + _JOURNAL):
             shutil.copyfile(path + _JOURNAL, copy + _JOURNAL)
-        change(copy)
         return use(copy)
     except RecordingError as error:
         raise RecordingError(str(error).replace(os.path.join(folder, _COPY), path)) from error
@@ -98,35 +97,21 @@ def on_copy(path: str, change: Callable[[str], None], use: Callable[[str], Resul
 
 
 def roll_back(copy: str) -> None:
-    """Put back what the journal says, as the next program that writes would do."""
+    """Put back what the journal says, if there is one, as the next program that writes would do."""
+    if not os.path.exists(copy + _JOURNAL):
+        return
     with open(copy + _JOURNAL, 'rb') as journal:
         size = journal.seek(0, os.SEEK_END)
         journal.seek(max(0, size - len(_JOURNAL_MAGIC)))
         if journal.read() == _JOURNAL_MAGIC:
             # SQLite would remove the file that is named there, whatever it is.
             raise RecordingError(f'{copy}{_JOURNAL} is no journal of a recording: it names another file')
-    connection = sqlite3.connect(copy, isolation_level=None)
-    try:
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
         connection.execute('PRAGMA trusted_schema=OFF')
-        connection.execute('SELECT count(*) FROM sqlite_master')
-    finally:
-        connection.close()
-    if os.path.getsize(copy) == 0:
-        raise RecordingError(f'{copy} is empty: its run was killed before anything of it was written')
-
-
-def cut_off(path: str) -> RecordingError | None:
-    """Return what is to be said of a file that has fewer pages than it says itself; None where it has them all."""
-    size = os.path.getsize(path)
-    with open(path, 'rb') as file:
-        header = file.read(100)
-    page, pages = _page_size(header), int.from_bytes(header[28:32])
-    if page is None or size >= page * pages:
-        return None
-    return RecordingError(
-        f'{path} is cut off: {size // page:,} of its {pages:,} pages are there;'
-        ' --salvage (or salvage=True) reads it as far as it goes'
-    )
+        try:
+            connection.execute('SELECT count(*) FROM sqlite_master')
+        except sqlite3.DatabaseError:
+            pass  # it is cut off as well
 
 
 def fit_page_count(copy: str) -> None:
@@ -134,8 +119,9 @@ def fit_page_count(copy: str) -> None:
     with open(copy, 'r+b') as file:
         header = bytearray(file.read(100))
         size = file.seek(0, os.SEEK_END)
-        page = _page_size(header)
-        if page is None or size < page:
+        page = int.from_bytes(header[16:18])
+        page = _LARGEST_PAGE if page == 1 else page
+        if not 0 < page <= size:
             raise RecordingError(f'nothing can be read from {copy}: not even its first page is there')
         header[28:32] = (size // page).to_bytes(4)
         header[32:40] = bytes(8)  # the list of free pages leads to some that are gone
@@ -143,9 +129,3 @@ def fit_page_count(copy: str) -> None:
         file.seek(0)
         file.write(header)
         file.truncate(size // page * page)
-
-
-def _page_size(header: bytes | bytearray) -> int | None:
-    size = int.from_bytes(header[16:18])
-    size = _LARGEST_PAGE if size == 1 else size
-    return size if _SMALLEST_PAGE <= size <= _LARGEST_PAGE and size & (size - 1) == 0 else None
