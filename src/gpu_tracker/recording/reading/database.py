@@ -6,15 +6,17 @@ to grow, so that a made-up file whose pages lead in circles comes to an end.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.recording.reading import recovery
 from gpu_tracker.recording.reading.opening import explanation, open_database
+from gpu_tracker.recording.schema import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     Types = frozenset[type]
 
@@ -24,8 +26,17 @@ INTEGER: Types = frozenset({int})
 INTEGER_OR_NONE: Types = frozenset({int, type(None)})
 NUMBER: Types = frozenset({int, float})
 NUMBER_OR_NONE: Types = frozenset({int, float, type(None)})
-TEXT: Types = frozenset({str})
 TEXT_OR_NONE: Types = frozenset({str, type(None)})
+
+_DECLARED: dict[str, Types] = {'INTEGER': INTEGER, 'REAL': NUMBER, 'TEXT': frozenset({str})}
+_TYPES: dict[str, dict[str, Types]] = {
+    table: {
+        name: _DECLARED[declared] | (frozenset() if is_needed else {type(None)})
+        for name, declared, is_needed in re.findall(r'(\w+) (INTEGER|REAL|TEXT)( NOT NULL| PRIMARY KEY)?', columns)
+    }
+    for table, columns in re.findall(r'CREATE TABLE (\w+) \((.*?)\)', TABLES, re.DOTALL)
+}
+"""What may be in each column, by the name of its table."""
 
 _AT_ONCE = 1000
 """Rows: a millisecond or two in which a recorder would have to wait."""
@@ -80,7 +91,7 @@ class Database:
     def rows(
         self,
         table: str,
-        columns: Mapping[str, Types],
+        columns: Sequence[str],
         *,
         keys: int = 1,
         since: Sequence[object] | None = None,
@@ -89,14 +100,14 @@ class Database:
     ) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a table in the order of its key.
 
-        :param columns: What is read, those of the key first, and of which type each may be.
+        :param columns: What is read, the columns of the key first.
         :param keys: How many columns are the key.
         :param since: The key after which rows begin.
         :param until: What the first column of the key stays below or is.
         :param where: A condition, in SQL of our own.
         """
-        types = list(columns.values())
-        for batch in self.batches(table, list(columns), keys=keys, since=since, until=until, where=where):
+        types = [INTEGER if name == 'rowid' else _TYPES[table][name] for name in columns]
+        for batch in self.batches(table, columns, keys=keys, since=since, until=until, where=where):
             for row in batch:
                 for value, allowed, name in zip(row, types, columns, strict=True):
                     if type(value) not in allowed:

@@ -10,24 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gpu_tracker.bindings import make
 from gpu_tracker.errors import RecordingError
-from gpu_tracker.recording.reading.database import (
-    INTEGER,
-    INTEGER_OR_NONE,
-    NUMBER,
-    TEXT,
-    TEXT_OR_NONE,
-    Database,
-)
+from gpu_tracker.recording.reading.database import INTEGER_OR_NONE, Database
+from gpu_tracker.recording.reading.device_rows import read_gpu_samples, read_gpus, read_process_samples, read_processes
 from gpu_tracker.recording.reading.meta import read_meta
-from gpu_tracker.recording.reading.model import (
-    ClockPoint,
-    Column,
-    Gpu,
-    GpuSample,
-    Message,
-    ProcessRecord,
-    ProcessSample,
-)
+from gpu_tracker.recording.reading.model import ClockPoint, Column, Message
 from gpu_tracker.recording.reading.region_rows import read_calls, read_regions
 from gpu_tracker.recording.reading.samples import Samples, StoredColumn, check_sums
 from gpu_tracker.recording.reading.span_figures import SpanFigures
@@ -37,14 +23,12 @@ from gpu_tracker.units import Units
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from gpu_tracker.recording.reading.model import Meta, Region
+    from gpu_tracker.recording.reading.model import Gpu, GpuSample, Meta, ProcessRecord, ProcessSample, Region
     from gpu_tracker.recording.reading.region_rows import RegionCall
     from gpu_tracker.result.usage import ResourceUsage
 
 _NAME = re.compile(r'[a-z][a-z0-9_]{0,99}', re.ASCII)
 _MICRO = 1e6
-_KIB = 1024
-_PERCENT = 100
 
 
 def load(path: str | os.PathLike[str], *, salvage: bool = False) -> Recording:
@@ -73,10 +57,7 @@ class Recording:
             with self._database as database:
                 self.meta: Meta = read_meta(database)
                 self.columns, stored = read_columns(database)
-                self.gpus = tuple(
-                    Gpu(number, uuid, name, None if ram is None else ram * _KIB)
-                    for number, uuid, name, ram in database.rows('gpus', _GPUS)
-                )
+                self.gpus: tuple[Gpu, ...] = tuple(read_gpus(database))
                 last = last_time(database)
         except BaseException:
             self._database.close()
@@ -127,38 +108,27 @@ class Recording:
     @cached_property
     def processes(self) -> tuple[ProcessRecord, ...]:
         """The tracked processes, where they were recorded, in the order in which they were seen."""
-        return tuple(
-            ProcessRecord(number, pid, parent, name, t / _MICRO)
-            for number, pid, parent, name, t in self._database.rows('processes', _PROCESSES)
-        )
+        return tuple(read_processes(self._database))
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """What the tracker has said to its user."""
-        rows = self._database.rows('messages', {'rowid': INTEGER, 't': INTEGER, 'level': TEXT, 'text': TEXT})
+        rows = self._database.rows('messages', ('rowid', 't', 'level', 'text'))
         return tuple(Message(t / _MICRO, level, text) for _, t, level, text in rows)
 
     @cached_property
     def clock(self) -> tuple[ClockPoint, ...]:
         """Moments on both clocks, which show where the date was set while the run went on."""
-        rows = self._database.rows('clock', {'t': INTEGER, 'unix': INTEGER})
+        rows = self._database.rows('clock', ('t', 'unix'))
         return tuple(ClockPoint(t / _MICRO, unix / _MICRO) for t, unix in rows)
 
     def gpu_samples(self) -> Iterator[GpuSample]:
-        """Yield what each GPU showed at each sample, in the order of time."""
-        for t, gpu, ram, combined_ram, utilization in self._database.rows('gpu_samples', _GPU_SAMPLES, keys=2):
-            yield GpuSample(
-                t / _MICRO,
-                gpu,
-                _bytes(ram),
-                _bytes(combined_ram),
-                None if utilization is None else utilization / _PERCENT,
-            )
+        """Return what each GPU showed at each sample, in the order of time."""
+        return read_gpu_samples(self._database)
 
     def process_samples(self) -> Iterator[ProcessSample]:
-        """Yield what each process showed at each sample, in the order of time, where processes were recorded."""
-        for t, process, rss, cpu, n_threads in self._database.rows('process_samples', _PROCESS_SAMPLES, keys=2):
-            yield ProcessSample(t / _MICRO, process, _bytes(rss), None if cpu is None else cpu / _MICRO, n_threads)
+        """Return what each process showed at each sample, in the order of time, where processes were recorded."""
+        return read_process_samples(self._database)
 
     def summary(
         self, ram_unit: str | None = None, gpu_ram_unit: str | None = None, time_unit: str | None = None
@@ -216,7 +186,9 @@ def read_columns(database: Database) -> tuple[tuple[Column, ...], list[StoredCol
     """
     shown: list[Column] = []
     stored: list[StoredColumn] = []
-    for _, name, unit, kind, small_unit, beyond, meaning in database.rows('columns', _COLUMNS):
+    for _, name, unit, kind, small_unit, beyond, meaning in database.rows(
+        'columns', ('position', 'name', 'unit', 'kind', 'small_unit', 'beyond', 'meaning')
+    ):
         if not _NAME.fullmatch(name) or keyword.iskeyword(name) or name == 't':
             raise RecordingError(f'{database.path} is no recording: {name[:40]!r} is no name of a column')
         if not 0 < small_unit < float('inf'):
@@ -242,22 +214,3 @@ def last_time(database: Database) -> int | None:
             last = batch[-1][0]
     found: int | None = last
     return found
-
-
-def _bytes(kib: int | None) -> int | None:
-    return None if kib is None else kib * _KIB
-
-
-_COLUMNS = {
-    'position': INTEGER, 'name': TEXT, 'unit': TEXT, 'kind': TEXT, 'small_unit': NUMBER, 'beyond': TEXT,
-    'meaning': TEXT,
-}  # fmt: skip
-_GPUS = {'id': INTEGER, 'uuid': TEXT, 'name': TEXT_OR_NONE, 'total_ram': INTEGER_OR_NONE}
-_PROCESSES = {'id': INTEGER, 'pid': INTEGER, 'parent': INTEGER, 'name': TEXT, 'first_t': INTEGER}
-_GPU_SAMPLES = {
-    't': INTEGER, 'gpu': INTEGER, 'ram': INTEGER_OR_NONE, 'combined_ram': INTEGER_OR_NONE,
-    'utilization': INTEGER_OR_NONE,
-}  # fmt: skip
-_PROCESS_SAMPLES = {
-    't': INTEGER, 'process': INTEGER, 'rss': INTEGER_OR_NONE, 'cpu': INTEGER_OR_NONE, 'n_threads': INTEGER_OR_NONE,
-}  # fmt: skip

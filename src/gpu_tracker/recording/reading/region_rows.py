@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.recording.reading import figures
-from gpu_tracker.recording.reading.database import INTEGER, INTEGER_OR_NONE, NUMBER_OR_NONE, TEXT, TEXT_OR_NONE
+from gpu_tracker.recording.reading.device_rows import in_bytes, read_process_samples, read_processes
 from gpu_tracker.recording.reading.meta import plain
 from gpu_tracker.recording.reading.model import Region
 from gpu_tracker.recording.reading.tree import MOST_LEVELS
@@ -20,18 +20,8 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.span_figures import SpanFigures
 
 _MICRO = 1e6
-_KIB = 1024
 
-_COLUMNS = {
-    'id': INTEGER, 'parent': INTEGER_OR_NONE, 'pid': INTEGER, 'thread': INTEGER_OR_NONE, 'task': TEXT_OR_NONE,
-    'name': TEXT, 'attributes': TEXT_OR_NONE, 'start': INTEGER, 'stop': INTEGER_OR_NONE, 'thread_cpu': INTEGER_OR_NONE,
-    'peak_before': INTEGER_OR_NONE, 'peak_after': INTEGER_OR_NONE, 'error': TEXT_OR_NONE, 'calls': INTEGER,
-    'total': INTEGER_OR_NONE, 'shortest': INTEGER_OR_NONE, 'longest': INTEGER_OR_NONE, 'squares': NUMBER_OR_NONE,
-    'errors': INTEGER,
-}  # fmt: skip
-
-
-_COLUMNS_OF_CALLS = {name: _COLUMNS[name] for name in ('id', 'parent', 'name', 'start', 'stop', 'calls', 'total')}
+_COLUMNS_OF_CALLS = 'id', 'parent', 'name', 'start', 'stop', 'calls', 'total'
 
 
 class _Row(NamedTuple):
@@ -103,7 +93,7 @@ def read_regions(
     :param figures_of_spans: Reads the samples; called only where there are regions.
     :param root_pid: The pid of the process whose RAM is in the samples.
     """
-    rows = [_Row._make(row) for row in database.rows('regions', _COLUMNS)]
+    rows = [_Row._make(row) for row in database.rows('regions', _Row._fields)]
     if not rows:
         return ()
     parents = _without_circles({row.id: row.parent for row in rows})
@@ -169,8 +159,8 @@ def _region(
         thread_cpu=_seconds(row.thread_cpu),
         cpu=found.cpu,
         ram=figures.peak(
-            _bytes(row.peak_before),
-            _bytes(row.peak_after),
+            in_bytes(row.peak_before),
+            in_bytes(row.peak_after),
             # Of calls that were folded, a sample may have been made between two.
             max(sampled, default=None) if not is_folded else None,
         ),
@@ -207,14 +197,11 @@ class _Series:
 
 def _processes(database: Database) -> dict[int, list[_Series]]:
     """Return the series of the processes that were recorded, by pid."""
-    columns = {'id': INTEGER, 'pid': INTEGER}
-    pids = {number: pid for number, pid in database.rows('processes', columns)}  # noqa: C416 - rows are tuples of any length
+    pids = {process.id: process.pid for process in read_processes(database)}
     series: dict[int, _Series] = {number: _Series() for number in pids}
-    if pids:
-        columns = {'t': INTEGER, 'process': INTEGER, 'rss': INTEGER_OR_NONE}
-        for t, number, rss in database.rows('process_samples', columns, keys=2):
-            if number in series:
-                series[number].add(t / _MICRO, _bytes(rss))
+    for sample in read_process_samples(database) if pids else ():
+        if sample.process in series:
+            series[sample.process].add(sample.t, sample.rss)
     found: dict[int, list[_Series]] = {}
     for number, one in series.items():
         found.setdefault(pids[number], []).append(one)
@@ -264,7 +251,3 @@ def _attributes(text: str | None) -> Mapping[str, Any]:
 
 def _seconds(microseconds: int | None) -> float | None:
     return None if microseconds is None else microseconds / _MICRO
-
-
-def _bytes(kib: int | None) -> int | None:
-    return None if kib is None else kib * _KIB

@@ -11,9 +11,16 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from gpu_tracker.recording.reading.database import INTEGER, INTEGER_OR_NONE, TEXT, TEXT_OR_NONE, Database
+from gpu_tracker.recording.reading.database import Database
+from gpu_tracker.recording.reading.device_rows import (
+    in_bytes,
+    in_percent,
+    read_gpu_samples,
+    read_gpus,
+    read_process_samples,
+    read_processes,
+)
 from gpu_tracker.recording.reading.meta import read_meta
-from gpu_tracker.recording.reading.model import Gpu, GpuSample, ProcessRecord, ProcessSample
 from gpu_tracker.recording.reading.recording import last_time, read_columns
 from gpu_tracker.recording.reading.samples import Samples
 
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Self
 
-    from gpu_tracker.recording.reading.model import Meta
+    from gpu_tracker.recording.reading.model import Gpu, GpuSample, Meta, ProcessRecord, ProcessSample
     from gpu_tracker.recording.reading.samples import Values
 
     Peaks = tuple[int | None, int | None, float | None]
@@ -30,8 +37,6 @@ if TYPE_CHECKING:
 Number = TypeVar('Number', int, float)
 
 _MICRO = 1e6
-_KIB = 1024
-_PERCENT = 100
 _GPU_MINUTES = 300_000_000
 """Microseconds before the last sample in which the samples of GPUs are read one by one."""
 _AT_ONCE = 3_600_000_000
@@ -135,11 +140,7 @@ class Tail:
 
     def gpus(self) -> list[Gpu]:
         """Return the GPUs that were read so far."""
-        columns = {'id': INTEGER, 'uuid': TEXT, 'name': TEXT_OR_NONE, 'total_ram': INTEGER_OR_NONE}
-        return [
-            Gpu(number, uuid, name, None if ram is None else ram * _KIB)
-            for number, uuid, name, ram in self._database.rows('gpus', columns)
-        ]
+        return list(read_gpus(self._database))
 
     def gpu_peaks(self) -> dict[int, Peaks]:
         """Return the largest memory, memory of the tracked processes and utilization of each GPU so far, by its number.
@@ -157,21 +158,15 @@ class Tail:
             until = min(since + at_once, last)
             for gpu, *values in self._database.maxima('gpu_samples', columns, 'gpu', since=since, until=until):
                 ram, combined_ram, utilization = values
-                peaks = _bytes(ram), _bytes(combined_ram), None if utilization is None else utilization / _PERCENT
+                peaks = in_bytes(ram), in_bytes(combined_ram), in_percent(utilization)
                 found[gpu or 0] = _larger(found.get(gpu or 0, (None, None, None)), peaks)
         return found
 
     def gpu_samples(self) -> Iterator[GpuSample]:
         """Yield what each GPU showed at each new sample."""
-        columns = {
-            't': INTEGER, 'gpu': INTEGER, 'ram': INTEGER_OR_NONE, 'combined_ram': INTEGER_OR_NONE,
-            'utilization': INTEGER_OR_NONE,
-        }  # fmt: skip
-        rows = self._database.rows('gpu_samples', columns, keys=2, since=self._after_gpus)
-        for t, gpu, ram, combined_ram, utilization in rows:
-            self._after_gpus = t, gpu
-            used = None if utilization is None else utilization / _PERCENT
-            yield GpuSample(t / _MICRO, gpu, _bytes(ram), _bytes(combined_ram), used)
+        for sample in read_gpu_samples(self._database, self._after_gpus):
+            self._after_gpus = round(sample.t * _MICRO), sample.gpu
+            yield sample
 
     def process_samples(self) -> Iterator[ProcessSample]:
         """Yield what each process showed at each new sample; the first time, at those of the last seconds."""
@@ -179,24 +174,13 @@ class Tail:
             if self._after is None:
                 return
             self._after_processes = self._after - _RECENT, _LARGEST
-        columns = {
-            't': INTEGER, 'process': INTEGER, 'rss': INTEGER_OR_NONE, 'cpu': INTEGER_OR_NONE,
-            'n_threads': INTEGER_OR_NONE,
-        }  # fmt: skip
-        rows = self._database.rows('process_samples', columns, keys=2, since=self._after_processes)
-        for t, process, rss, cpu, n_threads in rows:
-            self._after_processes = t, process
-            yield ProcessSample(t / _MICRO, process, _bytes(rss), None if cpu is None else cpu / _MICRO, n_threads)
+        for sample in read_process_samples(self._database, self._after_processes):
+            self._after_processes = round(sample.t * _MICRO), sample.process
+            yield sample
 
     def process(self, number: int) -> ProcessRecord | None:
         """Return the process with that number; None where there is none."""
-        columns = {'id': INTEGER, 'pid': INTEGER, 'parent': INTEGER, 'name': TEXT, 'first_t': INTEGER}
-        rows = self._database.rows('processes', columns, since=(number - 1,), until=number)
-        found = next(rows, None)
-        if found is None:
-            return None
-        _, pid, parent, name, first_t = found
-        return ProcessRecord(number, pid, parent, name, first_t / _MICRO)
+        return next(read_processes(self._database, since=number - 1, until=number), None)
 
     def open_regions(self) -> list[OpenRegion]:
         """Return the regions that have not ended, in the order of their start.
@@ -212,14 +196,11 @@ class Tail:
         return self._open_regions
 
     def _search_open_regions(self) -> list[OpenRegion]:
-        columns = {
-            'id': INTEGER, 'parent': INTEGER_OR_NONE, 'pid': INTEGER, 'name': TEXT, 'attributes': TEXT_OR_NONE,
-            'start': INTEGER, 'stop': INTEGER_OR_NONE,
-        }  # fmt: skip
+        columns = 'id', 'parent', 'pid', 'name', 'attributes', 'start'
         rows = islice(self._database.rows('regions', columns, where='stop IS NULL'), _MOST_REGIONS)
         found = [
             OpenRegion(number, parent, pid, name, attributes, start / _MICRO)
-            for number, parent, pid, name, attributes, start, _ in rows
+            for number, parent, pid, name, attributes, start in rows
         ]
         return sorted(found, key=lambda region: (region.start, region.id))
 
@@ -230,7 +211,3 @@ def _larger(first: Peaks, second: Peaks) -> Peaks:
 
 def _max(first: Number | None, second: Number | None) -> Number | None:
     return second if first is None else first if second is None else max(first, second)
-
-
-def _bytes(kib: int | None) -> int | None:
-    return None if kib is None else kib * _KIB
