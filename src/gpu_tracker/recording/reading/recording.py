@@ -15,7 +15,7 @@ from gpu_tracker.recording.reading.device_rows import read_gpu_samples, read_gpu
 from gpu_tracker.recording.reading.meta import read_meta
 from gpu_tracker.recording.reading.model import ClockPoint, Column, Message
 from gpu_tracker.recording.reading.region_rows import read_calls, read_regions
-from gpu_tracker.recording.reading.samples import Samples, StoredColumn, check_sums
+from gpu_tracker.recording.reading.samples import Samples, StoredColumn, sums_in_sql
 from gpu_tracker.recording.reading.span_figures import SpanFigures
 from gpu_tracker.resources.building import build
 from gpu_tracker.units import Units
@@ -185,7 +185,8 @@ def read_columns(database: Database) -> tuple[tuple[Column, ...], list[StoredCol
     :raises RecordingError: where they are not what they have to be.
     """
     shown: list[Column] = []
-    stored: list[StoredColumn] = []
+    units: dict[str, float] = {}
+    sums: dict[str, list[str]] = {}
     for _, name, unit, kind, small_unit, beyond, meaning in database.rows(
         'columns', ('position', 'name', 'unit', 'kind', 'small_unit', 'beyond', 'meaning')
     ):
@@ -194,14 +195,15 @@ def read_columns(database: Database) -> tuple[tuple[Column, ...], list[StoredCol
         if not 0 < small_unit < float('inf'):
             raise RecordingError(f'{database.path} is no recording: the unit of {name} is {small_unit}')
         shown.append(Column(name, unit, kind, meaning))
-        stored.append(StoredColumn(name, float(small_unit), tuple(_NAME.findall(beyond))))
-    if len({column.name for column in shown}) < len(shown):
+        units[name] = float(small_unit)
+        sums[name] = _NAME.findall(beyond)
+    if len(units) < len(shown):
         raise RecordingError(f'{database.path} is no recording: it has two columns of one name')
-    check_sums(stored, database.path)
+    found = sums_in_sql(sums, database.path)
     if shown:
         names = ', '.join(column.name for column in shown)
         database.value(f'SELECT {names} FROM samples LIMIT 1')  # noqa: S608 - raises where one is not there
-    return tuple(shown), stored
+    return tuple(shown), [StoredColumn(name, unit, found[name]) for name, unit in units.items()]
 
 
 def last_time(database: Database) -> int | None:

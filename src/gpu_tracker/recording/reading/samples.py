@@ -17,7 +17,7 @@ from gpu_tracker.recording.reading.buckets import Buckets, StoredRows
 from gpu_tracker.recording.reading.database import INTEGER, INTEGER_OR_NONE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpu_tracker.recording.reading.database import Database
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _MICRO = 1e6
 _MOST_MICROSECONDS = 2**62
+_LONGEST_SUM = 10_000
+"""Characters of SQL for one column."""
 _FRAME_ROWS = 65536
 """How many rows at once become a part of another library's table."""
 
@@ -34,12 +36,12 @@ class StoredColumn(NamedTuple):
     """How a column lies in the file.
 
     :ivar small_unit: What 1 means in the base unit.
-    :ivar beyond: The columns beyond whose sum it is stored.
+    :ivar sql: Its value in the small unit.
     """
 
     name: str
     small_unit: float
-    beyond: tuple[str, ...]
+    sql: str
 
 
 class Samples:
@@ -91,14 +93,16 @@ class Samples:
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Values]]:
         """Yield some rows at a time as columns: first the times, then those of ``names``."""
-        stored = self._stored(names)
-        for rows in self._database.batches('samples', ['t', *stored], since=self._after, until=self._until):
-            raw: dict[str, Sequence[Any]] = dict(zip(['t', *stored], zip(*rows, strict=True), strict=True))
-            for name, values in raw.items():
+        selected = ['t', *(self._columns[name].sql for name in names)]
+        for rows in self._database.batches('samples', selected, since=self._after, until=self._until):
+            times, *columns = zip(*rows, strict=True)
+            self._check_types('t', times)
+            for name, values in zip(names, columns, strict=True):
                 self._check_types(name, values)
-            summed: dict[str, Sequence[Any]] = {}
-            times = [t / _MICRO for t in raw['t']]
-            yield [times, *(self._in_base_unit(name, self._summed(name, raw, summed)) for name in names)]
+            yield [
+                [t / _MICRO for t in times],
+                *(self._in_base_unit(name, values) for name, values in zip(names, columns, strict=True)),
+            ]
 
     def buckets(self, names: Sequence[str], most: int) -> Buckets:
         """Return the least, the mean and the most of the gauges ``names`` in ``most`` spans of equal length.
@@ -132,13 +136,8 @@ class Samples:
         }
 
     def _rows_of(self, names: Sequence[str]) -> StoredRows:
-        columns = {name: (self._expression(name), self._columns[name].small_unit) for name in names}
+        columns = {name: (self._columns[name].sql, self._columns[name].small_unit) for name in names}
         return StoredRows(self._database, 'samples WHERE', columns, self._since, self._until)
-
-    def _expression(self, name: str) -> str:
-        """Return the SQL of a column in its small unit."""
-        others = [f'coalesce({self._expression(other)}, 0)' for other in self._columns[name].beyond]
-        return f'({" + ".join([name, *others])})'
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - the package need not be there
         """Return a ``pandas.DataFrame``: all columns are floats, NaN where unknown.
@@ -210,17 +209,6 @@ class Samples:
     def _is_whole(self, name: str) -> bool:
         return name != 't' and self._columns[name].small_unit.is_integer()
 
-    def _stored(self, names: Iterable[str]) -> list[str]:
-        """Return the columns that have to be read for those of ``names``."""
-        found: dict[str, None] = {}
-        waiting = list(names)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found[name] = None
-                waiting += self._columns[name].beyond
-        return list(found)
-
     def _check_types(self, name: str, values: Sequence[object]) -> None:
         allowed = INTEGER if name == 't' else INTEGER_OR_NONE
         if not allowed.issuperset(map(type, values)):
@@ -240,31 +228,22 @@ class Samples:
             return [None if value is None else value / inverse for value in values]
         return [None if value is None else value * unit for value in values]
 
-    def _summed(self, name: str, raw: dict[str, Sequence[Any]], summed: dict[str, Sequence[Any]]) -> Sequence[Any]:
-        """Return a column of ``raw`` with those added beyond whose sum it is stored; ``summed`` has what is done."""
-        if name not in summed:
-            values = raw[name]
-            for other in self._columns[name].beyond:
-                values = [
-                    None if value is None else value + (more or 0)
-                    for value, more in zip(values, self._summed(other, raw, summed), strict=True)
-                ]
-            summed[name] = values
-        return summed[name]
 
+def sums_in_sql(beyond: Mapping[str, Sequence[str]], path: str) -> dict[str, str]:
+    """Return the SQL of each column in its small unit.
 
-def check_sums(columns: Sequence[StoredColumn], path: str) -> None:
-    """Raise RecordingError where a column is stored beyond the sum of itself, or of none that is there.
-
-    :param path: The file that says so.
+    :param beyond: The names of the columns beyond whose sum each column is stored.
+    :param path: The file, for the message.
+    :raises RecordingError: if a column is stored beyond the sum of itself or of a missing column.
     """
-    beyond = {column.name: column.beyond for column in columns}
-    done: set[str] = set()
-    while len(done) < len(beyond):
-        ready = [name for name, others in beyond.items() if name not in done and done.issuperset(others)]
-        if not ready:
+    found: dict[str, str] = {}
+    while len(found) < len(beyond):
+        ready = [name for name, others in beyond.items() if name not in found and found.keys() >= set(others)]
+        if not ready or max(map(len, found.values()), default=0) > _LONGEST_SUM:
             raise RecordingError(f'{path} is no recording: its columns are the sums of each other')
-        done.update(ready)
+        for name in ready:
+            found[name] = f'({" + ".join([name, *(f"coalesce({found[other]}, 0)" for other in beyond[name])])})'
+    return found
 
 
 def _microseconds(seconds: float) -> int:
