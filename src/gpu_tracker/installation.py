@@ -1,14 +1,10 @@
 """How to add an extra or a package to this very installation: on the index gpu-tracker is another project's name.
 
-Where it came from is in ``direct_url.json`` (PEP 610), which installers write for paths and URLs. From there its extras
-can be had as well; where nothing is known, the packages of an extra are named one by one.
-
-It is imported where an extra is missing: what reads metadata takes 20 ms, and measured programs need none of it.
+So the packages of an extra are named one by one. This is imported if an extra is missing: reading metadata takes 20 ms.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -16,20 +12,17 @@ import sys
 from importlib import metadata
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from gpu_tracker.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from importlib.metadata import Distribution
 
 _NAME = 'gpu-tracker'
 _OF_EXTRA = re.compile(r"""(?:\s*\band\s+)?\bextra\s*==\s*['"]([^'"]+)['"]""")
 """What binds a requirement to an extra, at the end of its marker."""
 _SPECIAL = re.compile(r'[^\w.:/\\=-]')
-"""What cmd and PowerShell may take for something else; no path, URL or requirement has a double quote."""
+"""What cmd and PowerShell may take for something else; no path or requirement has a double quote."""
 
 
 def install_command(extra: str) -> str:
@@ -38,7 +31,7 @@ def install_command(extra: str) -> str:
     :param extra: Its name, such as ``fleet``.
     """
     distribution = _installed()
-    requirements = [] if distribution is None else requirements_of(extra, distribution)
+    requirements = [] if distribution is None else packages_of(extra, distribution)
     if not requirements:
         checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         if not os.path.isfile(os.path.join(checkout, 'pyproject.toml')):
@@ -55,21 +48,6 @@ def package_command(package: str) -> str:
     return _line([*_pip(installer, has_pip=find_spec('pip') is not None), package])
 
 
-def requirements_of(extra: str, distribution: Distribution) -> list[str]:
-    """Return the words that an installer has to be given for an extra; none where the distribution has no such extra.
-
-    :param distribution: What is installed of gpu-tracker.
-    """
-    packages = _packages(extra, distribution)
-    if not packages:
-        return []
-    try:
-        origin = json.loads(distribution.read_text('direct_url.json') or '{}')
-        return _from_origin(extra, origin) or packages
-    except (AttributeError, KeyError, TypeError, ValueError):  # not as PEP 610 has it
-        return packages
-
-
 def _installed() -> Distribution | None:
     """Return the metadata of this package; None where there is none, or that of another one of its name."""
     try:
@@ -83,35 +61,7 @@ def _installer_of(distribution: Distribution) -> str:
     return (distribution.read_text('INSTALLER') or '').strip()
 
 
-def _from_origin(extra: str, origin: Mapping[str, object]) -> list[str]:
-    """Return the words for what an installer was once given, with an extra; none where that is not there any more."""
-    url = origin.get('url')
-    if not isinstance(url, str):
-        return []
-    parts = urlsplit(url)
-    if parts.scheme == 'file' and 'vcs_info' not in origin:
-        path = url2pathname(parts.path)
-        if 'dir_info' not in origin:
-            return [f'{path}[{extra}]'] if os.path.isfile(path) else []
-        if not os.path.isfile(os.path.join(path, 'pyproject.toml')):
-            return []
-        is_editable = _table(origin, 'dir_info').get('editable') is True
-        return [*(['-e'] if is_editable else []), f'{path}[{extra}]']
-    folder = f'#subdirectory={origin["subdirectory"]}' if 'subdirectory' in origin else ''
-    if 'vcs_info' in origin:
-        source = _table(origin, 'vcs_info')
-        return [f'{_NAME}[{extra}] @ {source["vcs"]}+{url}@{source["commit_id"]}{folder}']
-    return [f'{_NAME}[{extra}] @ {url}{folder}']
-
-
-def _table(origin: Mapping[str, object], key: str) -> Mapping[str, object]:
-    value = origin[key]
-    if not isinstance(value, dict):
-        raise TypeError(f'{key} is not a table')
-    return value
-
-
-def _packages(extra: str, distribution: Distribution) -> list[str]:
+def packages_of(extra: str, distribution: Distribution) -> list[str]:
     """Return the requirements of an extra; those of the extras that it names are in place of these."""
     found = []
     for line in distribution.requires or ():
@@ -122,7 +72,7 @@ def _packages(extra: str, distribution: Distribution) -> list[str]:
         name, _, others = requirement.strip().partition('[')
         if name == _NAME:
             for other in others.rstrip(']').split(','):
-                found += _packages(other.strip(), distribution)
+                found += packages_of(other.strip(), distribution)
             continue
         condition = (marker[: bound.start()] + marker[bound.end() :]).strip()
         found.append(requirement.strip() + (f'; {condition}' if condition else ''))

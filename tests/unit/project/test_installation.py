@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -11,15 +10,13 @@ from importlib.metadata import PathDistribution
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 import gpu_tracker
 from gpu_tracker import installation
-from gpu_tracker.installation import install_command, requirements_of
+from gpu_tracker.installation import install_command, packages_of
 from support.tracked_program import PACKAGE_PARENT, run_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 METADATA = """\
@@ -40,92 +37,22 @@ Requires-Dist: rich>=13.7; extra == "table"
 PACKAGES = ['aiohttp>=3.11', 'uvicorn<0.55,>=0.32']
 
 
-def installed(folder: Path, origin: object = None, version: str = gpu_tracker.__version__) -> PathDistribution:
-    """Write metadata as an installer leaves it, with where it came from, and return it."""
+def installed(folder: Path, version: str = gpu_tracker.__version__) -> PathDistribution:
+    """Write metadata as an installer leaves it, and return it."""
     metadata = folder / f'gpu_tracker-{version}.dist-info'
     metadata.mkdir()
     (metadata / 'METADATA').write_text(METADATA.format(version=version))
     (metadata / 'INSTALLER').write_text('pip\n')
-    if origin is not None:
-        (metadata / 'direct_url.json').write_text(origin if isinstance(origin, str) else json.dumps(origin))
     return PathDistribution(metadata)
 
 
-def checkout(folder: Path) -> str:
-    """Make a checkout with a space in its path, and return its URL."""
-    (folder / 'my checkout').mkdir()
-    (folder / 'my checkout' / 'pyproject.toml').touch()
-    return (folder / 'my checkout').as_uri()
-
-
-def wheel(folder: Path) -> str:
-    """Make a wheel, and return its URL."""
-    (folder / 'gpu_tracker-6.0.0-py3-none-any.whl').touch()
-    return (folder / 'gpu_tracker-6.0.0-py3-none-any.whl').as_uri()
-
-
-@pytest.mark.parametrize(
-    ('make', 'rest', 'words'),
-    [
-        (checkout, {'dir_info': {}}, ['{folder}/my checkout[fleet]']),
-        (checkout, {'dir_info': {'editable': True}}, ['-e', '{folder}/my checkout[fleet]']),
-        (wheel, {'archive_info': {'hash': 'sha256=00'}}, ['{folder}/gpu_tracker-6.0.0-py3-none-any.whl[fleet]']),
-    ],
-)
-def test_from_a_path_that_is_there_the_same_path_with_the_extra(
-    tmp_path: Path, make: Callable[[Path], str], rest: dict[str, object], words: list[str]
-) -> None:
-    distribution = installed(tmp_path, {'url': make(tmp_path), **rest})
-    assert requirements_of('fleet', distribution) == [word.format(folder=tmp_path) for word in words]
-
-
-@pytest.mark.parametrize(
-    ('origin', 'requirement'),
-    [
-        (
-            {'url': 'https://example.org/gpu_tracker-6.0.0-py3-none-any.whl', 'archive_info': {}},
-            'gpu-tracker[fleet] @ https://example.org/gpu_tracker-6.0.0-py3-none-any.whl',
-        ),
-        (
-            {
-                'url': 'https://example.org/x.git',
-                'vcs_info': {'vcs': 'git', 'commit_id': 'abc', 'requested_revision': 'm'},
-            },
-            'gpu-tracker[fleet] @ git+https://example.org/x.git@abc',
-        ),
-        (
-            {'url': 'file:///srv/x.git', 'vcs_info': {'vcs': 'git', 'commit_id': 'abc'}, 'subdirectory': 'tools'},
-            'gpu-tracker[fleet] @ git+file:///srv/x.git@abc#subdirectory=tools',
-        ),
-    ],
-)
-def test_from_a_url_the_same_url_with_the_extra(tmp_path: Path, origin: object, requirement: str) -> None:
-    assert requirements_of('fleet', installed(tmp_path, origin)) == [requirement]
-
-
-@pytest.mark.parametrize(
-    'origin',
-    [
-        None,
-        {'url': 'file:///nowhere/checkout', 'dir_info': {}},
-        {'url': 'file:///nowhere/x.whl', 'archive_info': {}},
-        {'url': 'https://example.org/x.git', 'vcs_info': {'vcs': 'git'}},
-        {'url': 'https://example.org/x.git', 'vcs_info': None},
-        {'url': 3},
-        {},
-        [],
-        'no JSON',
-    ],
-)
-def test_of_an_unknown_origin_the_packages_by_name_and_never_the_index_name_of_another_project(
-    tmp_path: Path, origin: object
-) -> None:
-    distribution = installed(tmp_path, origin)
-    assert requirements_of('fleet', distribution) == PACKAGES
-    assert requirements_of('ray', distribution) == ["ray>=2.40; (python_version < '3.13')"]
-    assert requirements_of('table', distribution) == ['rich>=13.7']
-    assert requirements_of('all', distribution) == [*PACKAGES, 'rich>=13.7']
-    assert requirements_of('none', distribution) == []
+def test_an_extra_is_its_packages_and_never_the_index_name_of_another_project(tmp_path: Path) -> None:
+    distribution = installed(tmp_path)
+    assert packages_of('fleet', distribution) == PACKAGES
+    assert packages_of('ray', distribution) == ["ray>=2.40; (python_version < '3.13')"]
+    assert packages_of('table', distribution) == ['rich>=13.7']
+    assert packages_of('all', distribution) == [*PACKAGES, 'rich>=13.7']
+    assert packages_of('none', distribution) == []
 
 
 def alone(folder: Path) -> Path:
@@ -148,12 +75,11 @@ def command_in(folder: Path, package_parent: Path | None = None) -> str:
 
 
 def test_the_command_is_for_this_interpreter_also_without_a_pip_of_its_own(tmp_path: Path) -> None:
-    installed(tmp_path, {'url': wheel(tmp_path), 'archive_info': {}})
-    path = f'{tmp_path}/gpu_tracker-6.0.0-py3-none-any.whl[fleet]'
-    assert shlex.split(command_in(tmp_path)) == ['pip', '--python', sys.executable, 'install', path]
+    installed(tmp_path)
+    assert shlex.split(command_in(tmp_path)) == ['pip', '--python', sys.executable, 'install', *PACKAGES]
     (tmp_path / 'pip').mkdir()
     (tmp_path / 'pip' / '__init__.py').touch()
-    assert shlex.split(command_in(tmp_path)) == [sys.executable, '-m', 'pip', 'install', path]
+    assert shlex.split(command_in(tmp_path)) == [sys.executable, '-m', 'pip', 'install', *PACKAGES]
 
 
 def test_a_package_is_installed_for_this_interpreter_too(tmp_path: Path) -> None:
