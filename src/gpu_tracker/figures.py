@@ -338,6 +338,17 @@ def _in_base_unit(number: float, unit: str, section: Any) -> float:  # noqa: ANN
     return number * TIME_UNITS[section.unit] if getattr(section, 'unit', None) in TIME_UNITS else number
 
 
+def so_far(usage: Any) -> tuple[str, ...]:  # noqa: ANN401 - as above
+    """Return the paths of the known figures that can only grow while a run goes on."""
+    return tuple(
+        path
+        for path, row in figures().items()
+        if not (row.is_given or row.unit in TEXTS or row.section == 'job')
+        and not ('.mean_' in path or path.endswith('_current'))
+        and value(usage, path) is not None
+    )
+
+
 def figure(number: float | None, unit: str) -> str:
     """Return a value with three digits and its unit, or ``N/A``."""
     return _UNKNOWN if number is None else text_of(number, unit, _SIGNIFICANT)

@@ -324,7 +324,7 @@ def test_the_dictionary_is_plain(tmp_path: Path) -> None:
         'name': RAM,
         'unit': 'bytes',
         'first': {'group': 'old', 'values': [100 * MB], 'mean': 100 * MB, 'is_lower_bound': False},
-        'other': {'group': 'new', 'values': [100 * MB], 'mean': 100 * MB, 'is_lower_bound': False},
+        'other': {'group': 'new', 'values': [100 * MB], 'mean': 100 * MB, 'is_lower_bound': True},
         'ratio': 1.0,
         'low': None,
         'high': None,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import keyword
 import os
 import re
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from gpu_tracker.bindings import make
 from gpu_tracker.errors import RecordingError
+from gpu_tracker.figures import so_far
 from gpu_tracker.recording.reading.database import INTEGER_OR_NONE, Database
 from gpu_tracker.recording.reading.device_rows import read_gpu_samples, read_gpus, read_process_samples, read_processes
 from gpu_tracker.recording.reading.meta import read_meta
@@ -135,6 +137,8 @@ class Recording:
     ) -> ResourceUsage:
         """Return what the run has printed; of a run that is not complete, the same up to what was recorded last.
 
+        All sums and maxima of such a run are lower bounds.
+
         :param ram_unit: The unit of RAM, such as ``megabytes``; None: that of the run.
         :param gpu_ram_unit: That of GPU RAM.
         :param time_unit: That of time, such as ``seconds``.
@@ -146,7 +150,8 @@ class Recording:
         try:
             wanted: Any = totals
             ram, gpu_ram, time, cores = units
-            return build(wanted, Units(ram_unit or ram, gpu_ram_unit or gpu_ram, time_unit or time, cores))
+            usage = build(wanted, Units(ram_unit or ram, gpu_ram_unit or gpu_ram, time_unit or time, cores))
+            return usage if self.meta.is_complete else replace(usage, lower_bounds=so_far(usage))
         except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise RecordingError(f'{self.path} is no recording: its totals cannot be read ({error!r})') from error
 
