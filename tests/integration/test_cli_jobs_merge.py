@@ -198,7 +198,7 @@ def test_recordings_that_are_no_dataset_are_named_and_the_others_are(folder: Pat
     finished = called('merge', str(copy), '-f', 'parquet', '-o', str(tmp_path / 'samples'))
     assert (finished.returncode, finished.stdout) == (0, '')
     assert finished.stderr == (
-        f'gpu-tracker: {copy}/rank-1.db is no recording: a recording is an SQLite database, and this file is none\n'
+        f'gpu-tracker: {copy}/rank-1.db is no recording of gpu-tracker\n'
         f'The dataset of 2 recordings is in {tmp_path / "samples"}\n'
     )
 

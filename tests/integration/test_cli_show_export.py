@@ -93,9 +93,7 @@ def test_what_is_no_recording_is_said_in_a_line(tmp_path: Path, command: tuple[s
     path.write_text('hello')
     done = called(*command, str(path))
     assert (done.returncode, done.stdout) == (FAILURE, '')
-    assert done.stderr == (
-        f'gpu-tracker: {tmp_path}/x?[2J.db is no recording: a recording is an SQLite database, and this file is none\n'
-    )
+    assert done.stderr == (f'gpu-tracker: {tmp_path}/x?[2J.db is no recording of gpu-tracker\n')
 
 
 FIT = 'these arguments do not fit. Usage:\n'
@@ -186,7 +184,7 @@ def test_a_file_that_was_cut_off_is_salvaged(tmp_path: Path) -> None:
     os.truncate(path, os.path.getsize(path) * 3 // 4)
     refused = called('show', path)
     assert refused.returncode == FAILURE
-    assert 'is cut off: ' in refused.stderr
+    assert 'is damaged (database disk image is malformed): ' in refused.stderr
     assert '--salvage (or salvage=True) reads it as far as it goes' in refused.stderr
     done = called('export', path, '-f', 'csv', '--salvage')
     assert (done.returncode, done.stderr) == (0, '')

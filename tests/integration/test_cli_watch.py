@@ -293,7 +293,7 @@ USAGE = "these arguments do not fit. Usage:\n  gpu-tracker watch <run> [options]
         (['no-such-file'], 'cannot read no-such-file: No such file or directory'),
         (
             [sys.executable],
-            f'{sys.executable} is no recording: a recording is an SQLite database, and this file is none',
+            f'{sys.executable} is no recording of gpu-tracker',
         ),
         ([], USAGE),
         (['a', 'b'], USAGE),

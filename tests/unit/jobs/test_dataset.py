@@ -39,7 +39,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> str:
     written, problems = write_dataset([str(folder)], str(place / 'samples'))
     assert written == 4
     (problem,) = problems
-    assert problem.endswith('e.db is no recording: a recording is an SQLite database, and this file is none')
+    assert problem.endswith('e.db is no recording of gpu-tracker')
     return str(place / 'samples')
 
 
