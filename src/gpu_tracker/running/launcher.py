@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from gpu_tracker.totals import ProcessUse
 
 _BOOTSTRAP = """\
-import marshal, sys
+import marshal, signal, sys
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports prints no traceback
 asked, answers, reader, writer = map(int, sys.argv[1:])
 with open(asked, 'rb', closefd=False) as file:
     path, words, environment = marshal.load(file)
