@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MAKERS = {
     'usage as text': 'result.formats:as_text',
-    'usage as line': 'result.summary:as_line',
+    'usage as line': 'result.formats:as_line',
     'usage of dictionary': 'result.plain:from_dictionary',
     'usage of JSON': 'result.plain:from_text',
     'usage as HTML': 'views.html:usage_html',

@@ -26,7 +26,7 @@ GROUPS = ('main', 'descendants', 'combined')
 AT_LEAST = '≥ '
 """What stands before a figure that may be too low."""
 IN_ASCII = '>= '
-"""The same where there is no such character."""
+"""The same mark in ASCII."""
 _SIGNIFICANT = 3
 _UNKNOWN = 'N/A'
 TEXTS: dict[str, Callable[[Any], str]] = {

@@ -157,7 +157,7 @@ class _Call:
     def _print(self, usage: ResourceUsage) -> None:
         if sys.stderr is None:
             return  # a program without a console
-        from gpu_tracker.result.summary import as_summary  # noqa: PLC0415 - at the end of what is measured
+        from gpu_tracker.result.formats import as_summary  # noqa: PLC0415 - at the end of what is measured
 
         lines = ''.join(f'\n   {line}' for line in as_summary(usage).splitlines())
         try:

@@ -12,7 +12,7 @@ from IPython.display import display
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 from gpu_tracker.notebook.options import refusal
 from gpu_tracker.recording.reading.recording import load
-from gpu_tracker.result.summary import as_summary
+from gpu_tracker.result.formats import as_summary
 from gpu_tracker.tracker import Tracker
 
 if TYPE_CHECKING:

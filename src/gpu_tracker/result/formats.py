@@ -1,4 +1,4 @@
-"""The formats of a result: text, JSON, summary and CSV."""
+"""The formats of a result: text, JSON, summary and CSV; and its one line."""
 
 from __future__ import annotations
 
@@ -60,11 +60,30 @@ def as_json(usage: ResourceUsage) -> str:
     return json.dumps(usage.to_dict(), indent=1)
 
 
-def as_summary(usage: ResourceUsage) -> str:
-    """Return twelve lines at most with the figures by which people decide, each in the unit that suits it."""
-    from gpu_tracker.result import summary  # noqa: PLC0415 - where it is asked for
+_WIDTH = 12
+_MOST = 12
+_LEFT_OUT_FIRST = ('Threads', 'Machine')
 
-    return summary.as_summary(usage)
+
+def as_summary(usage: ResourceUsage) -> str:
+    """Return twelve lines at most with the figures by which people decide, each in the unit that suits it.
+
+    Figures of GPUs are left out if there are none. ``N/A`` stands for unknown ones.
+    """
+    from gpu_tracker.figures import lines  # noqa: PLC0415 - other formats need none of it
+
+    found = list(lines(usage))
+    for title in _LEFT_OUT_FIRST:
+        if len(found) > _MOST:
+            found = [line for line in found if line[0] != title]
+    return '\n'.join(f'{title:<{_WIDTH}}{text}' for title, text in found)
+
+
+def as_line(usage: ResourceUsage) -> str:
+    """Return the first figures of :func:`as_summary` in one line of ASCII."""
+    from gpu_tracker.figures import AT_LEAST, IN_ASCII, SHORT, SHORT_OF_GPUS, fill, has_gpus  # noqa: PLC0415 - as above
+
+    return fill(SHORT + SHORT_OF_GPUS if has_gpus(usage) else SHORT, usage).replace(AT_LEAST, IN_ASCII)
 
 
 def as_csv(usage: ResourceUsage, command: Sequence[str] = (), exit_code: int | None = None) -> str:

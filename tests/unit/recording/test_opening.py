@@ -129,6 +129,16 @@ def test_a_database_of_gpu_tracker_5_is_refused_with_advice(tmp_path: Path) -> N
     assert refusal(path) == f'{path}{OLD_FORMAT}'
 
 
+def test_a_computed_column_gets_no_memory_without_end(recording: Path) -> None:
+    change(
+        recording,
+        'DROP TABLE messages',
+        'CREATE TABLE messages (t INTEGER, level TEXT, text TEXT AS (hex(zeroblob(100000000))))',
+        "INSERT INTO messages VALUES (0, 'info')",
+    )
+    assert read_error(recording) == f'cannot read {recording}: string or blob too big'
+
+
 @pytest.mark.parametrize('version', [2, 0, -1])
 def test_another_version_is_refused(recording: Path, version: int) -> None:
     change(recording, f'PRAGMA user_version = {version}')

@@ -26,6 +26,8 @@ TABLES = (
 
 _LOCK_TIMEOUT = 10.0
 """Seconds: a recorder has its file locked for milliseconds while it writes."""
+_LONGEST_VALUE = 64 * 2**20
+"""Bytes of a value: a computed column of a stranger could have any."""
 _FUNCTIONS = {'avg', 'coalesce', 'count', 'max', 'min'}
 _MAGIC = b'SQLite format 3\0'
 _SNIFFED = 65536
@@ -117,6 +119,7 @@ def _checked_connection(path: str, mode: str) -> sqlite3.Connection:
         uri, uri=True, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=32
     )
     try:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
         for setting in ('trusted_schema=OFF', 'query_only=ON', 'mmap_size=0', 'cell_size_check=ON', 'cache_size=-8192'):
             connection.execute(f'PRAGMA {setting}')
         connection.text_factory = _text
