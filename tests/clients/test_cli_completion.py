@@ -193,7 +193,7 @@ def test_another_shell_is_refused() -> None:
     assert (run.returncode, run.stderr) == (
         125,
         (
-            'gpu-tracker: these arguments do not fit. Usage:\n  gpu-tracker completion <shell>\n'
+            'gpu-tracker: <shell> is missing. Usage:\n  gpu-tracker completion <shell>\n'
             "Try 'gpu-tracker completion --help'.\n"
         ),
     )

@@ -114,7 +114,7 @@ def test_json_has_all_of_it(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        (['merge'], 'these arguments do not fit. Usage:\n  gpu-tracker merge [options] <folder>...'),
+        (['merge'], '<folder> is missing. Usage:\n  gpu-tracker merge [options] <folder>...'),
         (['merge', 'JOB', '-f', 'xml'], "--format must be text, json, summary or parquet, not 'xml'"),
         (['merge', 'JOB', '-f', 'parquet'], '-f parquet needs --output: the folder of the dataset'),
         (['merge', 'JOB', '-f', 'parquet', '-o', 'JOB'], 'JOB is there already: a dataset is written into a folder of'),

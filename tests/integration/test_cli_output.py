@@ -67,12 +67,13 @@ USAGE = (
     '  gpu-tracker -e <command> [options]\n'
     '  gpu-tracker --pid=<pid> [options]'
 )
+NO_COMMAND = USAGE.replace('these arguments do not fit', 'the command is missing')
 
 
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        (['--st=1'], USAGE),
+        (['--st=1'], NO_COMMAND),
         (['-e', ''], 'the command is empty'),
         (['--foo', '-e', 'true'], 'unknown option --foo'),
         (['-e', 'true', '--st'], '--st needs a value'),
@@ -107,9 +108,9 @@ def test_help_in_front_of_a_command_is_that_of_the_command() -> None:
 
 def test_a_csv_file_is_announced_as_no_recording(tmp_path: Path) -> None:
     text = 'a CSV file has the samples alone; show and report read no such file\n'
-    run = called(f'--record={tmp_path}/run.csv', '-o', '/dev/null', 'true')
+    run = gpu_tracker(f'--record={tmp_path}/run.csv', '-o', '/dev/null', 'true')
     assert run.stderr.startswith(f'gpu-tracker: --record: {text}')
-    assert called(f'--tf={tmp_path}/quiet.csv', '-q', '-o', '/dev/null', 'true').stderr == ''
+    assert gpu_tracker(f'--tf={tmp_path}/quiet.csv', '-q', '-o', '/dev/null', 'true').stderr == ''
 
 
 def test_a_command_of_gpu_tracker_that_is_misspelt() -> None:

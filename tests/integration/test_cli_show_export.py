@@ -115,11 +115,14 @@ FIT = 'these arguments do not fit. Usage:\n'
             ('export', 'x', '-f', 'xml'),
             "--format must be one of csv, jsonl, parquet, chrome-trace, sub-tracking, not 'xml'",
         ),
-        (('show',), f"{FIT}  gpu-tracker show <file> [options]\nTry 'gpu-tracker show --help'."),
+        (('show',), "<file> is missing. Usage:\n  gpu-tracker show <file> [options]\nTry 'gpu-tracker show --help'."),
         (('show', 'x', 'y'), f"{FIT}  gpu-tracker show <file> [options]\nTry 'gpu-tracker show --help'."),
         (
             ('export', 'x'),
-            f"{FIT}  gpu-tracker export <file> --format=<format> [options]\nTry 'gpu-tracker export --help'.",
+            (
+                '--format is missing. Usage:\n  gpu-tracker export <file> --format=<format> [options]\n'
+                "Try 'gpu-tracker export --help'."
+            ),
         ),
         (('show', 'no.db'), 'cannot read no.db: No such file or directory'),
     ],

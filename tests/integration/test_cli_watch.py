@@ -295,7 +295,7 @@ USAGE = "these arguments do not fit. Usage:\n  gpu-tracker watch <run> [options]
             [sys.executable],
             f'{sys.executable} is no recording of gpu-tracker',
         ),
-        ([], USAGE),
+        ([], USAGE.replace('these arguments do not fit', '<run> is missing')),
         (['a', 'b'], USAGE),
     ],
 )

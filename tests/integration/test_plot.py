@@ -105,7 +105,7 @@ def test_what_cannot_be_drawn_is_said(run: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ('words', 'message'),
     [
-        (['{run}'], 'these arguments do not fit. Usage:'),
+        (['{run}'], '--output is missing. Usage:'),
         (['{run}', '-o', 'x.gif'], "--output must be a path that ends in .png, .svg or .pdf, not 'x.gif'"),
         (
             ['{run}', '-o', 'x.png', '--only=disk'],

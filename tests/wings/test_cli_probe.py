@@ -169,7 +169,7 @@ def test_wrong_arguments_are_told_by_the_real_program() -> None:
     assert run.returncode == 125
     run = called('probe')
     assert run.stderr == (
-        'gpu-tracker: these arguments do not fit. Usage:\n'
+        'gpu-tracker: the command is missing. Usage:\n'
         '  gpu-tracker probe [options] [--library=<path>]... [--limit=<limit>]...\n'
         '                    [--] <command> [<argument>...]\n'
         '  gpu-tracker probe -e <command> [options] [--library=<path>]... [--limit=<limit>]...\n'

@@ -286,7 +286,7 @@ def test_a_process_has_to_be_given(given: list[str]) -> None:
     finished = gpu_tracker('grant-devices', *given)
     assert (finished.returncode, finished.stdout) == (125, '')
     assert finished.stderr == (
-        'gpu-tracker: these arguments do not fit. Usage:\n  gpu-tracker grant-devices --pid=<pid> [--dry-run]\n'
+        'gpu-tracker: --pid is missing. Usage:\n  gpu-tracker grant-devices --pid=<pid> [--dry-run]\n'
         "Try 'gpu-tracker grant-devices --help'.\n"
     )
 

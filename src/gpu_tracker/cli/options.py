@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, TypeVar
 
 from docopt import DocoptExit, docopt
@@ -80,8 +81,21 @@ def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | st
     try:
         values = docopt(short_text, [command, *own, *words][not command :], default_help=False)
     except DocoptExit:
-        raise UsageError(f'these arguments do not fit. Usage:\n{usage}') from None
+        raise UsageError(f'{_problem(usage, own, words)}. Usage:\n{usage}') from None
     return Values(values if program is None else values | {'<command>': program}, written)
+
+
+def _problem(usage: str, own: Sequence[str], words: Sequence[str]) -> str:
+    """Return what is wrong with arguments that are right one by one, so far as that can be told from the usage."""
+    given = {word.partition('=')[0] for word in own if word.startswith('--')}
+    has_words = any(not word.startswith('-') for word in (*own, *words))
+    if '-e <command>' in usage and not has_words and not given & {'--execute', '--pid'}:
+        return 'the command is missing'
+    if '\n' not in usage:
+        for option, word in re.findall(r'(--[a-z-]+)=<\w+>|(<\w+>)', re.sub(r'\[[^]]*]', '', usage)):
+            if (option and option not in given) or (word and not has_words):
+                return f'{option or word} is missing'
+    return 'these arguments do not fit'
 
 
 def _read_own(usage: str, options: Sequence[HelpOption], rest: list[str]) -> tuple[list[str], dict[str, str]]:

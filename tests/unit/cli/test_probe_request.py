@@ -23,6 +23,7 @@ USAGE = (
     '  gpu-tracker probe -e <command> [options] [--library=<path>]... [--limit=<limit>]...\n'
     '  gpu-tracker probe --pid=<pid> [options] [--library=<path>]... [--limit=<limit>]...'
 )
+NO_COMMAND = USAGE.replace('these arguments do not fit', 'the command is missing')
 
 
 def read(*arguments: str) -> ProbeRequest | str:
@@ -77,8 +78,8 @@ def test_arguments_after_the_dashes_are_untouched() -> None:
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        ([], USAGE),
-        (['--json'], USAGE),
+        ([], NO_COMMAND),
+        (['--json'], NO_COMMAND),
         (['--'], 'the command is empty'),
         (['--', ''], 'the command is empty'),
         (['-e', ' '], 'the command is empty'),

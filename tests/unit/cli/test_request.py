@@ -22,6 +22,7 @@ USAGE = (
     '  gpu-tracker -e <command> [options]\n'
     '  gpu-tracker --pid=<pid> [options]'
 )
+NO_COMMAND = USAGE.replace('these arguments do not fit', 'the command is missing')
 QUOTES = 'put the whole command in quotes, or leave out'
 
 
@@ -170,8 +171,8 @@ def test_a_process() -> None:
 @pytest.mark.parametrize(
     ('arguments', 'message'),
     [
-        ([], USAGE),
-        (['--st=1'], USAGE),
+        ([], NO_COMMAND),
+        (['--st=1'], NO_COMMAND),
         (['--'], 'the command is empty'),
         (['--', ''], 'the command is empty'),
         (['-e', ''], 'the command is empty'),
