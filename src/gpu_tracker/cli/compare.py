@@ -46,7 +46,8 @@ A condition is a figure, > or <, and a limit:
   compute_time > 90 s           it is above that in a run of any group but the first
   regions."my step".ram > 2 GB  the figure of a region
 All figures are in what --format=json prints. With one run in a group there is no
-interval: any change beyond the limit counts.
+interval: any change beyond the limit counts. A lower bound (marked in the text)
+counts as it was read.
 """
 
 _CONDITION_APPLIES = 1

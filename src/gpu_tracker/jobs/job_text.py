@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.figures import figure
+from gpu_tracker.figures import AT_LEAST, figure
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING
 from gpu_tracker.limits import REASONS, ended_beyond, ended_by
 from gpu_tracker.recording.writing.rank_files import UNMEASURED
@@ -169,7 +169,7 @@ def _ram(report: JobReport) -> Iterator[tuple[str, str]]:
         yield 'Peak RAM', 'N/A'
         return
     yield 'Peak RAM', f'{bounded(report.max_ram_of_node)} on the largest node'
-    yield '', f'{figure(report.max_ram_of_rank.value, "bytes")} in the largest rank'
+    yield '', f'{of_rank(report.max_ram_of_rank)} in the largest rank'
     if report.asked_ram_of_node is not None:
         used = report.max_ram_of_node
         most = used.value if used.upper is None else used.upper
@@ -180,11 +180,12 @@ def _ram(report: JobReport) -> Iterator[tuple[str, str]]:
 
 
 def bounded(ram: Bounded) -> str:
-    """Return RAM as it is known: the value, or between which bounds it is."""
+    """Return RAM as it is known: the value, marked if it may be too low, or its bounds."""
     if ram.value is not None:
         seen = figure(ram.value, 'bytes')
-        is_close = ram.upper is None or ram.upper <= _CLOSE * ram.value
-        return seen if is_close else f'{seen} seen, at most {figure(ram.upper, "bytes")}'
+        if ram.upper is None:
+            return f'{AT_LEAST}{seen}'
+        return seen if ram.upper <= _CLOSE * ram.value else f'{seen} seen, at most {figure(ram.upper, "bytes")}'
     if ram.upper is None:
         return f'at least {figure(ram.lower, "bytes")}' if ram.lower is not None else 'N/A'
     if ram.lower is None or ram.lower == ram.upper:
@@ -194,7 +195,7 @@ def bounded(ram: Bounded) -> str:
 
 def of_rank(ram: Bounded) -> str:
     """Return the RAM of one rank, whose value has the kernel's own marks in it."""
-    return bounded(ram) if ram.value is None else figure(ram.value, 'bytes')
+    return bounded(ram) if ram.value is None or ram.upper is None else figure(ram.value, 'bytes')
 
 
 def own_group(rank: RankReport) -> str:

@@ -96,7 +96,7 @@ def _tiles(report: JobReport) -> Iterator[tuple[str, str, str]]:
         asked = report.asked_ram_of_node
         note = '' if asked is None else f'asked for {figure(asked, "bytes")} a node'
         yield 'Peak RAM of a node', job_text.bounded(report.max_ram_of_node), note or 'of its ranks at one moment'
-        yield 'Peak RAM of a rank', figure(report.max_ram_of_rank.value, 'bytes'), 'the largest one'
+        yield 'Peak RAM of a rank', job_text.of_rank(report.max_ram_of_rank), 'the largest one'
     if report.read is not None:
         yield 'Read', figure(report.read, 'bytes'), 'from storage'
         yield 'Written', figure(report.written, 'bytes'), 'to storage'
