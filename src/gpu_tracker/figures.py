@@ -114,7 +114,7 @@ ROWS = (
     Figure(
         'gpu_utilization.gpu_percentages.mean_sum_percent', 'percent', 'GPU utilization, mean',
         'of all GPUs, whoever used them; 100 % is one GPU', 'gpu_utilization',
-        '{gpu_utilization.gpu_percentages.max_sum_percent} at most; 100 % is one GPU', has_gpus,
+        'peak {gpu_utilization.gpu_percentages.max_sum_percent}; 100 % is one GPU', has_gpus,
     ),
     Figure('gpu_utilization.gpu_percentages.mean_hardware_percent', 'percent'),
     Figure('compute_time.time', 'seconds', 'Time', 'wall time', note=''),
@@ -218,7 +218,7 @@ LINES = (
         'main process {max_ram.main.total_rss}, descendants {max_ram.descendants.total_rss}',
         lambda usage: usage.max_ram.descendants.total_rss != 0,
     ),
-    Line('Machine', 'at most {max_ram.system} of {max_ram.system_capacity} RAM in use by everybody'),
+    Line('Machine', 'peak {max_ram.system} of {max_ram.system_capacity} RAM in use by everybody'),
     Line(
         'Allowed',
         '{control_group.memory_limit} RAM and {control_group.allowed_cores:core}, by control groups and affinity',
@@ -227,7 +227,7 @@ LINES = (
     Line(
         'CPU',
         '{cpu_utilization.combined.mean_sum_percent} of a core on average, '
-        '{cpu_utilization.combined.max_sum_percent} at most; {cpu_utilization.n_expected_cores:core} expected',
+        'peak {cpu_utilization.combined.max_sum_percent}; {cpu_utilization.n_expected_cores:core} expected',
     ),
     Line(
         '',
@@ -239,7 +239,7 @@ LINES = (
     ),
     Line(
         'Threads',
-        '{cpu_utilization.combined_n_threads} at most[ (main process {cpu_utilization.main_n_threads}, '
+        'peak {cpu_utilization.combined_n_threads}[ (main process {cpu_utilization.main_n_threads}, '
         'descendants {cpu_utilization.descendants_n_threads})]',
     ),
     Line(
@@ -266,7 +266,7 @@ LINES = (
     Line(
         'GPU',
         '{gpu_utilization.gpu_percentages.mean_sum_percent} of a GPU on average, '
-        '{gpu_utilization.gpu_percentages.max_sum_percent} at most; {gpu_utilization.n_expected_gpus:GPU} expected',
+        'peak {gpu_utilization.gpu_percentages.max_sum_percent}; {gpu_utilization.n_expected_gpus:GPU} expected',
         has_gpus,
     ),
     Line(

@@ -86,7 +86,7 @@ def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | st
 
 
 def _problem(usage: str, own: Sequence[str], words: Sequence[str]) -> str:
-    """Return what is wrong with arguments that are right one by one, so far as that can be told from the usage."""
+    """Return why arguments that are right one by one do not fit together; only what is missing has a name."""
     given = {word.partition('=')[0] for word in own if word.startswith('--')}
     has_words = any(not word.startswith('-') for word in (*own, *words))
     if '-e <command>' in usage and not has_words and not given & {'--execute', '--pid'}:

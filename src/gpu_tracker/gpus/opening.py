@@ -77,7 +77,7 @@ _PARTS_OF_DRM = ('amd', 'intel')
 def check_brands(given: object, backends: Mapping[str, Callable[[], GpuBackend | None]] = BACKENDS) -> tuple[str, ...]:
     """Return the brands of GPUs that a user names, in a list or in a text with commas: what ``--gb`` accepts.
 
-    A brand is a key of the table, of which ``drm`` is all that DRM drivers serve, or ``amd`` or ``intel``, parts of it.
+    A brand is a key of the table, or ``amd`` or ``intel``: parts of ``drm``, the GPUs of all DRM drivers.
 
     :raises ParameterError: There is none, or another word.
     """

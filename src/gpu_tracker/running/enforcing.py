@@ -295,7 +295,7 @@ class PortableEnforcement(_Watch):
 
 
 def _stopped(known: set[psutil.Process], command: Command) -> list[psutil.Process]:
-    """Return all that are left, each stopped: one that forks meanwhile would leave orphans that nobody finds."""
+    """Stop all processes that are left, so that none can fork meanwhile, and return them."""
     stopped: list[psutil.Process] = []
     while new := [process for process in _left(known, command) if process not in stopped]:
         for process in new:

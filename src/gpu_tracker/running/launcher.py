@@ -152,7 +152,7 @@ class CommandLauncher:
         return int(code), _Used(used)
 
     def kill(self) -> None:
-        """End the command, where it was not waited for, and this process."""
+        """End this process, and the command if nobody has waited for it."""
         if self._is_known and self._process.poll() is None:
             self._kill_command()
         self._process.kill()

@@ -165,7 +165,7 @@ def test_kills_are_reported_where_nothing_limits_too() -> None:
 def test_the_summary_of_a_limited_run_in_which_something_was_killed() -> None:
     limited = result(memory_limit=8_000_000_000, cpu_limit=1.5, allowed_cores=1.5, oom_kills=1)
     assert FORMATS['summary'](limited).splitlines()[2:5] == [
-        'Machine     at most 884 MB of 25.3 GB RAM in use by everybody',
+        'Machine     peak 884 MB of 25.3 GB RAM in use by everybody',
         'Allowed     8 GB RAM and 1.5 cores, by control groups and affinity',
         'Killed      1 process of this control group was killed for lack of memory.',
     ]

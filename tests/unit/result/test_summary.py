@@ -32,11 +32,11 @@ def test_the_summary_of_a_run_on_gpus() -> None:
     assert summary_of('gpu') == [
         'Time        2.51 s',
         'Peak RAM    13.8 MB (private 7.53 MB, shared 6.25 MB)',
-        'Machine     at most 884 MB of 25.3 GB RAM in use by everybody',
-        'CPU         0.0172 % of a core on average, 0.048 % at most; 2 cores expected',
-        'Threads     1 at most',
+        'Machine     peak 884 MB of 25.3 GB RAM in use by everybody',
+        'CPU         0.0172 % of a core on average, peak 0.048 %; 2 cores expected',
+        'Threads     peak 1',
         'GPU memory  3.22 GB of 25.8 GB, 6.44 GB by everybody',
-        'GPU         83.3 % of a GPU on average, 120 % at most; 2 GPUs expected',
+        'GPU         83.3 % of a GPU on average, peak 120 %; 2 GPUs expected',
     ]
 
 
@@ -45,10 +45,10 @@ def test_the_summary_of_a_run_with_descendants_has_no_line_of_gpus_that_are_not_
         'Time        638 ms',
         'Peak RAM    ≥ 3.22 MB (private 1.48 MB, shared 1.78 MB)',
         '            main process 1.77 MB, descendants ≥ 2.94 MB',
-        'Machine     at most 711 MB of 25.3 GB RAM in use by everybody',
-        'CPU         ≥ 2.66 % of a core on average, ≥ 2.66 % at most; 2 cores expected',
+        'Machine     peak 711 MB of 25.3 GB RAM in use by everybody',
+        'CPU         ≥ 2.66 % of a core on average, peak ≥ 2.66 %; 2 cores expected',
         '            main process 0.413 %, descendants ≥ 2.25 % on average',
-        'Threads     2 at most (main process 1, descendants 1)',
+        'Threads     peak 2 (main process 1, descendants 1)',
         'Storage     90.1 kB read, 21 MB written; by calls 42 MB and 41.9 MB',
     ]
 
@@ -56,7 +56,7 @@ def test_the_summary_of_a_run_with_descendants_has_no_line_of_gpus_that_are_not_
 def test_what_is_unknown_is_not_0() -> None:
     assert summary_of('mig')[-3:] == [
         'GPU memory  2.15 GB of 8.59 GB, 5.37 GB by everybody',
-        'GPU         N/A of a GPU on average, N/A at most; 1 GPU expected',
+        'GPU         N/A of a GPU on average, peak N/A; 1 GPU expected',
         'Energy      GPUs in use N/A, CPU packages N/A',
     ]
     assert summary_of('foreign_process')[-1] == 'Storage     N/A read, N/A written; by calls N/A and N/A'

@@ -33,7 +33,7 @@ def test_the_figures_of_a_run_with_descendants_and_io(tmp_path: Path) -> None:
 
 def test_unknown_figures_are_not_0(tmp_path: Path) -> None:
     found = shown(tmp_path, 'mig')
-    assert found['GPU utilization, mean'] == ('N/A', 'N/A at most; 100 % is one GPU')
+    assert found['GPU utilization, mean'] == ('N/A', 'peak N/A; 100 % is one GPU')
     assert found['Energy of GPUs'] == ('N/A', '')
     (tmp_path / 'foreign').mkdir()
     assert shown(tmp_path / 'foreign', 'foreign_process')['Read from storage'] == ('N/A', 'written N/A')
