@@ -130,7 +130,7 @@ def test_processes_have_their_users_ages_and_commands(machine: Machine) -> None:
             'command': 'cat',
             'program': 'cat',
             'memory_bytes': GB,
-            'utilization_percent': None,
+            'utilization_percent': 0,
             'computes': True,
         },
         train: {
@@ -139,7 +139,7 @@ def test_processes_have_their_users_ages_and_commands(machine: Machine) -> None:
             'command': "sh -c 'read x' train.py -v",
             'program': 'train.py',
             'memory_bytes': None,
-            'utilization_percent': None,
+            'utilization_percent': 0,
             'computes': False,
         },
     }
@@ -216,7 +216,7 @@ def test_json_has_all_that_the_table_has(eight: Machine) -> None:
                 'program': None,
                 'started': None,
                 'memory_bytes': 37 * GB,
-                'utilization_percent': None,
+                'utilization_percent': 0,
                 'computes': True,
             }
         ],

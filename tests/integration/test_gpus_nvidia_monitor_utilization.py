@@ -50,17 +50,17 @@ def accounts(activity: GpuReading) -> dict[int, tuple[int | None, int | None]]:
 def test_samples_since_the_last_look(monitors: Monitors) -> None:
     monitors.begin(now=10, gpus=[Gpu()])
     for now, stamp, expected in [
-        (10, us(9), (0, 0)),  # older than the interval before the first look
-        (10, us(9) + 1, (40, 20)),
-        (11, us(9) + 1, (0, 0)),  # seen already
+        (10, us(9), (0, 0)),  # older than the second before the first reading
+        (10.5, us(10) + 1, (40, 20)),
+        (11, us(10) + 1, (0, 0)),  # seen already
         (11, us(10.5), (40, 20)),
         (12, us(12.9), (40, 20)),  # the driver's clock may be ahead
         (13, us(12.9), (0, 0)),
         (13, us(14) + 1, (0, 0)),  # garbage: too far ahead
-        (60, us(58.9), (0, 0)),  # the last look but one would have shown it
-        (60, us(59.1), (40, 20)),
+        (60, us(12.9), (0, 0)),  # seen already
+        (61, us(60.5), (40, 20)),
         (20, us(19), (0, 0)),  # the clock has been set back
-        (20, us(19.1), (40, 20)),
+        (19.9, us(19.1), (40, 20)),
     ]:
         monitors.write(now, gpus=[Gpu(processes=[Process(7, sm=40, memory_util=20, time_us=stamp)])])
         assert percents(monitors.look()) == {7: expected}, (now, stamp)

@@ -67,7 +67,7 @@ class _Daemon:
         self._addresses = addresses
         self._log = log
         self._ready = ready
-        self._drivers = Drivers(settings.interval)
+        self._drivers = Drivers()
         self._ledger = Ledger(max(_LEAST_MAX_AGE, _MISSED_READINGS * settings.interval))
         self._observer = Observer(
             self._drivers, self._ledger, log, settings.interval, keep_accounts=settings.enable_accounting

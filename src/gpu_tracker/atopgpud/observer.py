@@ -36,11 +36,9 @@ class Drivers:
     """The drivers, opened.
 
     :param openers: The vendors' openers.
-    :param interval: Seconds between two looks at a GPU.
     """
 
-    def __init__(self, interval: float, openers: Mapping[str, Callable[[], GpuBackend | None]] = CUDA_BACKENDS) -> None:
-        self._interval = interval
+    def __init__(self, openers: Mapping[str, Callable[[], GpuBackend | None]] = CUDA_BACKENDS) -> None:
         self._openers = openers
         self._opened: list[GpuBackend] = []
         self.problems: list[str] = []
@@ -67,7 +65,7 @@ class Drivers:
         if backend is None:
             return []
         self._opened.append(backend)
-        monitors = backend.monitors(self._interval)
+        monitors = backend.monitors()
         return [MonitoredGpu(_key(brand, monitor.gpu), monitor) for monitor in monitors]
 
 

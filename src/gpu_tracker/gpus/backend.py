@@ -26,9 +26,10 @@ if TYPE_CHECKING:
             """Return all GPUs that the driver knows of, by index, those that it cannot open included."""
 
         def follow(self, members: frozenset[int]) -> None:
-            """Say which processes the run tracks, before each reading.
+            """Name the processes that the run tracks, before each reading.
 
-            A backend that has to look at each process of the machine may list these alone from now on.
+            A backend that reads each process of the machine may list these alone from now on. Where the driver keeps
+            utilization samples, a reading also has those of them that came and went since the reading before.
             """
 
         def read(self, uuid: str) -> GpuReading:
@@ -71,8 +72,8 @@ if TYPE_CHECKING:
         def details(self) -> list[Gpu]:
             """Return what all GPUs and MIG devices are, in PCI bus order."""
 
-        def monitors(self, interval: float) -> tuple[GpuMonitor, ...]:
-            """Return what reads each GPU every ``interval`` seconds, in PCI bus order, lost GPUs included.
+        def monitors(self) -> tuple[GpuMonitor, ...]:
+            """Return what reads each GPU again and again, in PCI bus order, lost GPUs included.
 
             Threads may read several GPUs at the same time.
             """

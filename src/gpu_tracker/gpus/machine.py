@@ -170,10 +170,11 @@ def snapshot(
       ``nvlink_sent_bytes``, ``nvlink_received_bytes``; each null where the driver does not report it
     - ``processes``: null where the driver does not list them; of a GPU with MIG devices also those on them, once for
       each. Each has ``pid``, ``user``, ``command`` (the whole command line), ``program`` (what it is about),
-      ``started`` in seconds since 1970, ``memory_bytes``, ``utilization_percent`` since the reading before (null in the
-      first, and where the driver does not report it), and ``computes``, which is false where it only draws; of one that
-      cannot be looked up from here, ``user``, ``command``, ``program`` and ``started`` are null. ``command`` is cut at
-      4,000 characters and ``program`` at 200; the last then is ``…``.
+      ``started`` in seconds since 1970, ``memory_bytes``, ``utilization_percent`` since the reading before, and
+      ``computes``, which is false where it only draws. In a first reading ``utilization_percent`` is that of the last
+      second; it is null where the driver does not report it. Of a process that cannot be looked up from here, ``user``,
+      ``command``, ``program`` and ``started`` are null. ``command`` is cut at 4,000 characters and ``program`` at 200;
+      the last then is ``…``.
     - ``claim``: null, or ``user``, ``user_id``, ``pid`` (null: none holds it),
       ``in_another_container`` (then the pid is one of that container), ``made`` and ``expires`` in seconds
       since 1970 (null: when its process ends), and ``command``

@@ -62,7 +62,7 @@ class Backend:
         self.opened += 1
         return self
 
-    def monitors(self, interval):
+    def monitors(self):
         return self.gpus
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class Scene:
 
     def __init__(self, backend, patience, **options) -> None:
         self.ledger = Ledger(patience)
-        self.drivers = Drivers(OFTEN, {'one': backend.open})
+        self.drivers = Drivers({'one': backend.open})
         log = logging.getLogger('a test')
         log.propagate = False
         log.setLevel(logging.DEBUG)

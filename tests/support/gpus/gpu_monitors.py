@@ -46,8 +46,15 @@ for line in sys.stdin:
             backend.close()
         pynvml.nvmlInit()
         backend = NvidiaBackend(lambda: now)
-        monitors = backend.monitors(words[0])
+        monitors = backend.monitors()
         answer = len(monitors)
+    elif command == 'run_reading':
+        uuid, *members = words
+        backend.gpus()
+        backend.follow(frozenset(members))
+        answer = backend.read(uuid).processes
+    elif command == 'survey':
+        answer = [gpu.processes for gpu in backend.survey()]
     elif command == 'look':
         answer = fields(monitors[words[0]].read())
     elif command == 'identity':
@@ -98,16 +105,16 @@ class Monitors:
         self._driver.write(now=now, **state)
         self._ask('clock', START + now)
 
-    def open(self, interval: float = 1.0) -> int:
+    def open(self) -> int:
         """Open the driver anew, and return how many monitors there are."""
-        count = self._ask('open', interval)
+        count = self._ask('open')
         self.calls()
         return count
 
-    def begin(self, now: float = 0, interval: float = 1.0, **state: Any) -> None:
+    def begin(self, now: float = 0, **state: Any) -> None:
         """Replace the state and open the driver on it."""
         self.write(now, **state)
-        self.open(interval)
+        self.open()
 
     def look(self, number: int = 0) -> GpuReading:
         """Return what a monitor's look shows."""
@@ -118,7 +125,7 @@ class Monitors:
         return Gpu(**self._ask('identity', number))._replace(minor=None)
 
     def lists(self, number: int = 0) -> tuple[bool, bool]:
-        """Return whether a monitor knows of a list of processes that compute, and of those that draw."""
+        """Return whether there is a list of compute processes, and one of graphics processes."""
         gpu = self.identity(number)
         return gpu.lists_compute, gpu.lists_graphics
 
@@ -129,9 +136,18 @@ class Monitors:
         return reading.problem, *utilizations, reading.memory_total, reading.memory_used
 
     def occupation(self, number: int = 0) -> tuple[object, ...]:
-        """Return the processes, the accounts of those that have ended, and what a monitor could not read of them."""
+        """Return the processes, the accounts of ended ones, and what could not be read of them."""
         reading = self.look(number)
         return reading.processes, reading.ended, reading.gap
+
+    def run_reading(self, uuid: str, *members: int) -> list[GpuProcess]:
+        """Return the processes of a GPU in a run that tracks these members."""
+        return [GpuProcess(*process) for process in self._ask('run_reading', uuid, *members)]
+
+    def survey(self) -> list[list[GpuProcess] | None]:
+        """Return the processes of each GPU in a reading of all GPUs."""
+        gpus = self._ask('survey')
+        return [None if listed is None else [GpuProcess(*process) for process in listed] for listed in gpus]
 
     def keep_accounts(self, number: int = 0) -> str | None:
         """Return what a monitor says when it is to switch accounting mode on."""

@@ -20,8 +20,7 @@ class Backend:
         self._problem = problem
         self.is_closed = False
 
-    def monitors(self, interval):
-        self.interval = interval
+    def monitors(self):
         if self._problem is not None:
             raise self._problem
         return self._monitors
@@ -41,21 +40,20 @@ def keys(drivers):
 def test_gpus_of_all_drivers_in_order_each_with_a_key_of_its_own():
     backend = Backend(Monitor(0, 'GPU-a'), Monitor(1))
     other = Backend(Monitor(0))
-    drivers = Drivers(2.5, {'one': lambda: backend, 'none': lambda: None, 'other': lambda: other})
+    drivers = Drivers({'one': lambda: backend, 'none': lambda: None, 'other': lambda: other})
     assert keys(drivers) == ['GPU-a', 'one 1', 'other 0']
     assert drivers.problems == []
-    assert backend.interval == 2.5
 
 
 def test_a_driver_that_cannot_be_opened_is_told_and_hides_no_other():
-    drivers = Drivers(1, {'broken': broken, 'one': lambda: Backend(Monitor(0, 'GPU-a'))})
+    drivers = Drivers({'broken': broken, 'one': lambda: Backend(Monitor(0, 'GPU-a'))})
     assert keys(drivers) == ['GPU-a']
     assert drivers.problems == ['The driver is broken.']
 
 
 def test_a_driver_that_stops_working_after_it_was_opened_is_told_and_hides_no_other():
     stopped = Backend(problem=GpuError('It works no more.', 'stopped'))
-    drivers = Drivers(1, {'stopped': lambda: stopped, 'one': lambda: Backend(Monitor(0, 'GPU-a'))})
+    drivers = Drivers({'stopped': lambda: stopped, 'one': lambda: Backend(Monitor(0, 'GPU-a'))})
     assert keys(drivers) == ['GPU-a']
     assert drivers.problems == ['It works no more.']
     drivers.close()
@@ -68,7 +66,7 @@ def test_problems_are_those_of_the_last_opening():
     def open_next():
         return openers.pop(0)()
 
-    drivers = Drivers(1, {'one': open_next})
+    drivers = Drivers({'one': open_next})
     assert keys(drivers) == []
     assert drivers.problems == ['The driver is broken.']
     drivers.close()
@@ -79,7 +77,7 @@ def test_problems_are_those_of_the_last_opening():
 def test_closing_lets_go_of_each_driver_once():
     backends = [Backend(Monitor(0)), Backend(Monitor(0)), Backend(Monitor(0))]
     remaining = list(backends)
-    drivers = Drivers(1, {'one': lambda: remaining.pop(0), 'other': lambda: remaining.pop(0)})
+    drivers = Drivers({'one': lambda: remaining.pop(0), 'other': lambda: remaining.pop(0)})
     drivers.open()
     drivers.close()
     assert [backend.is_closed for backend in backends] == [True, True, False]

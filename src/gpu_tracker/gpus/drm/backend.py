@@ -122,9 +122,8 @@ class DrmBackend:
     def watch_errors(self) -> None:
         """Do nothing: there are no errors that all drivers count."""
 
-    def monitors(self, interval: float) -> tuple[DrmMonitor, ...]:
+    def monitors(self) -> tuple[DrmMonitor, ...]:
         """Return what reads each GPU again and again."""
-        del interval
         return tuple(DrmMonitor(device, self._sensors[device.uuid], self._usage) for device in self._devices)
 
     def take_messages(self) -> list[tuple[str, str]]:

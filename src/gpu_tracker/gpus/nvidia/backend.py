@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from functools import partial
 
 import pynvml
 
@@ -22,6 +24,7 @@ from gpu_tracker.gpus.nvidia.calls import (
 )
 from gpu_tracker.gpus.nvidia.devices import details, open_gpus
 from gpu_tracker.gpus.nvidia.errors import describe, explain_failed_init
+from gpu_tracker.gpus.nvidia.process_utilization import ProcessUtilization
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +74,9 @@ class NvidiaBackend:
         self._last_seen: dict[str, int] = {}
         self._accounted: set[str] = set()
         self._calls = Calls()
+        self._process_utilization = defaultdict[str, ProcessUtilization](partial(ProcessUtilization, wall_clock))
+        """By UUID."""
+        self._followed: frozenset[int] = frozenset()
         self._gpus: tuple[Gpu, ...] | None = None
         self._xid_errors: XidErrors | None = None
         self._watched: dict[int, str] = {}
@@ -84,7 +90,8 @@ class NvidiaBackend:
         return self._gpus
 
     def follow(self, members: frozenset[int]) -> None:
-        """Do nothing: the driver lists all processes at once."""
+        """Report these processes also if they came and went between two readings."""
+        self._followed = members
 
     def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[GpuReading]:
         """Read all GPUs and their MIG devices once.
@@ -94,7 +101,7 @@ class NvidiaBackend:
         from gpu_tracker.gpus.nvidia.survey import survey  # noqa: PLC0415 - a run's sampler needs none of it
 
         try:
-            readings = survey(self._calls, with_load=with_load, with_sensors=with_sensors)
+            readings = survey(self._calls, self._process_utilization, with_load=with_load, with_sensors=with_sensors)
         except pynvml.NVMLError as error:
             raise GpuError(*explain_failed_init(error.value)) from error
         return readings if self._xid_errors is None else [self._with_xid_errors(reading) for reading in readings]
@@ -127,15 +134,15 @@ class NvidiaBackend:
         except pynvml.NVMLError as error:
             raise GpuError(*explain_failed_init(error.value)) from error
 
-    def monitors(self, interval: float) -> tuple[NvidiaMonitor, ...]:
-        """Return what reads each GPU every ``interval`` seconds, in PCI bus order; each may have its own thread.
+    def monitors(self) -> tuple[NvidiaMonitor, ...]:
+        """Return what reads each GPU again and again, in PCI bus order; each may have its own thread.
 
         :raises GpuError: The driver has stopped working.
         """
         from gpu_tracker.gpus.nvidia.monitor import open_monitors  # noqa: PLC0415 - a run's sampler needs none of it
 
         try:
-            return open_monitors(self._calls, interval, self._wall_clock)
+            return open_monitors(self._calls, self._wall_clock)
         except pynvml.NVMLError as error:
             raise GpuError(*explain_failed_init(error.value)) from error
 
@@ -143,6 +150,9 @@ class NvidiaBackend:
         """Read one GPU."""
         total, used = self._memory(uuid)
         processes = self.processes(uuid)
+        if processes is not None:
+            handle = self._handles[uuid]
+            processes = self._process_utilization[uuid].added_to(processes, handle, self._followed)
         return GpuReading(
             self._by_uuid[uuid]._replace(memory_total=total),
             memory_used=used,

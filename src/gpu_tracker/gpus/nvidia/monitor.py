@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     T = TypeVar('T')
 
 
-def open_monitors(calls: Calls, interval: float, wall_clock: Callable[[], float]) -> tuple[NvidiaMonitor, ...]:
+def open_monitors(calls: Calls, wall_clock: Callable[[], float]) -> tuple[NvidiaMonitor, ...]:
     """Return a monitor of each GPU that the driver counts, in PCI bus order.
 
     :raises pynvml.NVMLError: The driver does not count its GPUs.
     """
     count = pynvml.nvmlDeviceGetCount()
-    found = [NvidiaMonitor(calls, index, interval, wall_clock) for index in range(count)]
+    found = [NvidiaMonitor(calls, index, wall_clock) for index in range(count)]
     for monitor in found:
         monitor.open()
     monitors = in_bus_order(found, lambda monitor: monitor.gpu.pci_bus_id)
@@ -47,14 +47,14 @@ class NvidiaMonitor:
     :ivar gpu: Replaced whole, so that other threads may read it at any time.
     """
 
-    def __init__(self, calls: Calls, index: int, interval: float, wall_clock: Callable[[], float]) -> None:
+    def __init__(self, calls: Calls, index: int, wall_clock: Callable[[], float]) -> None:
         self.gpu = Gpu(index)
         self._calls = calls
         self._index = index
         self._handle: c_void_p | None = None
         self._is_divided: bool | None = None
         self._lists = ProcessLists(calls)
-        self._utilization = ProcessUtilization(interval, wall_clock)
+        self._utilization = ProcessUtilization(wall_clock)
         self._pids: set[int] = set()
 
     def open(self) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pynvml
 
-from gpu_tracker.gpus.model import Account
+from gpu_tracker.gpus.model import Account, GpuProcess
 from gpu_tracker.gpus.nvidia.calls import CLOCK_TOLERANCE_US, FULL, quietly
 
 if TYPE_CHECKING:
@@ -33,19 +33,19 @@ _LONGEST_PERIOD_US = 1_000_000
 class ProcessUtilization:
     """How busy the processes of one GPU keep it.
 
-    :param interval: Seconds between two readings.
     :param wall_clock: Returns the seconds since 1970, by which the driver stamps its samples.
     :ivar keeps_accounts: Whether accounting mode is on, as far as is known.
     :ivar failure: The code with which the driver has refused process samples at the last reading; None: it has not.
     """
 
-    def __init__(self, interval: float, wall_clock: Callable[[], float]) -> None:
+    def __init__(self, wall_clock: Callable[[], float]) -> None:
         self.keeps_accounts = False
         self.failure: int | None = None
-        self._interval_us = round(interval * 1e6)
         self._wall_clock = wall_clock
         self._has_samples = True
         self._last_seen = 0
+        self._last_read: int | None = None
+        self._listed: frozenset[int] = frozenset()
 
     def ask_mode(self, handle: c_void_p) -> bool:
         """Find out whether accounting mode is on."""
@@ -58,13 +58,31 @@ class ProcessUtilization:
         self._has_samples = True
 
     def of(self, handle: c_void_p, pids: AbstractSet[int]) -> dict[int, Percents]:
-        """Return how busy these processes, all those on the GPU, have kept it since the last reading.
+        """Return how busy these processes have kept the GPU since the last reading, or in the second before the first.
 
-        One is left out where that is unknown.
+        Empty if that is unknown.
         """
         self.failure = None
         samples = self._samples(handle, pids) if self._has_samples and pids else None
         return {} if samples is None else dict.fromkeys(pids, _NONE) | samples
+
+    def added_to(
+        self, processes: list[GpuProcess], handle: c_void_p, followed: frozenset[int] = frozenset()
+    ) -> list[GpuProcess]:
+        """Return the listed processes with their utilization, and followed ones that only the samples show.
+
+        Such a process came and went between two readings: its memory is unknown. One that was listed at the last
+        reading has left the GPU since: it has no memory there now.
+        """
+        listed = frozenset(process.pid for process in processes)
+        percents = self.of(handle, listed | followed)
+        before, self._listed = self._listed, listed
+        gone = [
+            GpuProcess(pid, 0 if pid in before else None, utilization=gpu, memory_utilization=memory)
+            for pid, (gpu, memory) in percents.items()
+            if gpu and pid not in listed
+        ]
+        return [_with(process, percents.get(process.pid, UNKNOWN)) for process in processes] + gone
 
     def so_far(self, handle: c_void_p, pids: AbstractSet[int]) -> dict[int, Percents]:
         """Return how busy these processes have kept the GPU over their lives; one without an account is left out."""
@@ -95,15 +113,18 @@ class ProcessUtilization:
 
     def _samples(self, handle: c_void_p, pids: AbstractSet[int]) -> dict[int, Percents] | None:
         """Return how busy processes have been since the last reading, idle ones left out; None where it is unknown."""
-        since = since_when(self._last_seen, round(self._wall_clock() * 1e6), self._interval_us)
+        now = round(self._wall_clock() * 1e6)
+        since = since_when(self._last_seen, now, self._last_read)
         try:
             samples = _samples_since(handle, since)
         except pynvml.NVMLError as error:
             if error.value in _IDLE:
+                self._last_read = now
                 return {}
             self._has_samples = error.value not in _NO_SUCH_CALL
             self.failure = error.value if self._has_samples else None
             return None
+        self._last_read = now
         latest = round(self._wall_clock() * 1e6) + CLOCK_TOLERANCE_US
         # Each attribute is read once: pynvml's structures take their time.
         found = [(sample.timeStamp, sample.pid, sample.smUtil, sample.memUtil) for sample in samples]
@@ -119,15 +140,21 @@ class ProcessUtilization:
         return percents
 
 
-def since_when(last_seen: int, now: int, interval: int) -> int:
+def since_when(last_seen: int, now: int, last_read: int | None) -> int:
     """Return the moment after which samples are new, all in microseconds.
 
-    That is the time stamp of the last sample that was seen. The driver's figures are means over all that it has kept
-    since the moment, so the stamp is of no use when the GPU has been idle for long, nor when the clock has been set
-    back: then samples of the last interval are asked for.
+    That is the time stamp of the last sample that was seen. The driver's figures are means over all samples since the
+    moment. So if the GPU was idle before the last reading, the moment is that reading. At the first reading, and if the
+    clock was set back, it is a second ago.
     """
-    is_recent = now - interval - _LONGEST_PERIOD_US <= last_seen <= now + CLOCK_TOLERANCE_US
-    return last_seen if is_recent else now - interval
+    if last_read is None or last_read > now:
+        last_read = now - _LONGEST_PERIOD_US
+    is_recent = last_read - _LONGEST_PERIOD_US <= last_seen <= now + CLOCK_TOLERANCE_US
+    return last_seen if is_recent else last_read
+
+
+def _with(process: GpuProcess, percents: Percents) -> GpuProcess:
+    return process._replace(utilization=percents[0], memory_utilization=percents[1])
 
 
 def _samples_since(handle: c_void_p, since: int) -> list[pynvml._ProcessUtilizationSample]:

@@ -23,9 +23,11 @@ from gpu_tracker.gpus.nvidia.health import read_health
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from ctypes import c_void_p
 
     from gpu_tracker.gpus.nvidia.calls import Calls
+    from gpu_tracker.gpus.nvidia.process_utilization import ProcessUtilization
 
 _OUT_OF_REACH = {pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED}
 
@@ -36,17 +38,30 @@ _MEGA = 1_000_000
 _MILLI = 1000
 
 
-def survey(calls: Calls, *, with_load: bool, with_sensors: bool) -> list[GpuReading]:
-    """Return all GPUs that the driver counts, in PCI bus order; one that cannot be read keeps the driver's place."""
+def survey(
+    calls: Calls, utilization_of: Mapping[str, ProcessUtilization], *, with_load: bool, with_sensors: bool
+) -> list[GpuReading]:
+    """Return all GPUs that the driver counts, in PCI bus order; one that cannot be read keeps the driver's place.
+
+    :param utilization_of: By UUID, what reads how busy the processes of a GPU keep it.
+    """
     return [
         GpuReading(gpu, problem_of(code))
         if handle is None
-        else _whole_gpu(calls, gpu, handle, with_load=with_load, with_sensors=with_sensors)
+        else _whole_gpu(calls, utilization_of, gpu, handle, with_load=with_load, with_sensors=with_sensors)
         for gpu, handle, code in open_gpus()
     ]
 
 
-def _whole_gpu(calls: Calls, gpu: Gpu, handle: c_void_p, *, with_load: bool, with_sensors: bool) -> GpuReading:
+def _whole_gpu(
+    calls: Calls,
+    utilization_of: Mapping[str, ProcessUtilization],
+    gpu: Gpu,
+    handle: c_void_p,
+    *,
+    with_load: bool,
+    with_sensors: bool,
+) -> GpuReading:
     reading = GpuReading(gpu)
     try:
         is_divided = is_in_mig_mode(handle)
@@ -60,6 +75,9 @@ def _whole_gpu(calls: Calls, gpu: Gpu, handle: c_void_p, *, with_load: bool, wit
         reading = reading._replace(mig_devices=parts, processes=None if merged is None else tuple(merged))
     if not with_load:
         return reading
+    if reading.processes is not None and not is_divided and gpu.uuid is not None:
+        processes = utilization_of[gpu.uuid].added_to(list(reading.processes), handle)
+        reading = reading._replace(processes=tuple(processes))
     reading = reading._replace(utilization=quietly(lambda: utilization(handle)))
     return _with_sensors(reading, handle) if with_sensors else reading
 
