@@ -31,9 +31,24 @@ class Values(dict[str, 'str | bool | list[str] | None']):
     :ivar written: The names of options as they were written, by their usual names.
     """
 
-    def __init__(self, values: Mapping[str, str | bool | list[str] | None], written: Mapping[str, str]) -> None:
+    def __init__(self, values: Mapping[str, str | bool | list[str] | None], written: dict[str, str]) -> None:
         super().__init__(values)
         self.written = written
+        self._replaced: dict[str, str | bool | list[str] | None] = {}  # values by options with one of the environment
+
+    def set_default(self, option: str, value: str | bool, variable: str) -> None:  # noqa: FBT001 (of either type)
+        """Set an option to a default from the environment."""
+        self._replaced[option] = self[option]
+        self[option] = value
+        self.written[option] = variable
+
+    def drop_default(self, option: str) -> bool:
+        """Return whether the value of an option came from the environment, and take it back if so."""
+        if option not in self._replaced:
+            return False
+        self[option] = self._replaced.pop(option)
+        del self.written[option]
+        return True
 
     def name(self, option: str) -> str:
         """Return the name of an option as it was written; the usual one if that was a letter, or none was given."""
@@ -72,8 +87,6 @@ def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | st
         return f'{text.strip()}\n'
     if '--version' in written:
         return f'gpu-tracker {__version__}\n'
-    if not command:
-        own += _from_environment(options, written, os.environ)
     program = _program(rest, written) if '<command>' in usage else None
     words = rest[::-1] if program is None else ['--', 'program']
     lines = (f'  {" ".join(option.names)}{"=<x>" if option.value else ""}  {option.text}' for option in options)
@@ -82,7 +95,10 @@ def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | st
         values = docopt(short_text, [command, *own, *words][not command :], default_help=False)
     except DocoptExit:
         raise UsageError(f'{_problem(usage, own, words)}. Usage:\n{usage}') from None
-    return Values(values if program is None else values | {'<command>': program}, written)
+    found = Values(values if program is None else values | {'<command>': program}, written)
+    if not command:
+        _set_defaults(found, options, os.environ)
+    return found
 
 
 def _problem(usage: str, own: Sequence[str], words: Sequence[str]) -> str:
@@ -130,16 +146,14 @@ _WITHOUT_VARIABLE = {'--execute', '--pid', '--output', '--job', '--json'}
 """GPU_TRACKER_JOB is the name of a job."""
 
 
-def _from_environment(
-    options: Sequence[HelpOption], written: dict[str, str], environment: Mapping[str, str]
-) -> Iterator[str]:
-    """Yield the options that variables set, as docopt gets them, and add the variables to ``written``.
+def _set_defaults(values: Values, options: Sequence[HelpOption], environment: Mapping[str, str]) -> None:
+    """Set the options that were not given and have a variable.
 
     :raises ParameterError: A variable of a switch is neither 1 nor 0.
     """
     for option in options:
         usual = option.names[-1]
-        if usual in written or usual in _WITHOUT_VARIABLE:
+        if usual in values.written or usual in _WITHOUT_VARIABLE:
             continue
         plain = next(name for name in option.names if name.startswith('--'))
         variable = f'GPU_TRACKER_{plain[2:].replace("-", "_").upper()}'
@@ -147,8 +161,7 @@ def _from_environment(
         if given and not option.value and given not in {'0', '1'}:
             raise ParameterError(variable, given, '1 or 0')
         if given and (option.value or given == '1'):
-            written[usual] = variable
-            yield f'{usual}={given}' if option.value else usual
+            values.set_default(usual, given if option.value else True, variable)
 
 
 _GUESSES = {

@@ -29,11 +29,11 @@ _WRITTEN_BY_ANOTHER = (
 )
 
 FAILURE = 125
-"""The exit code of gpu-tracker's own failures; those of the tracked command are its own."""
+"""The exit code of gpu-tracker's own failures."""
 
 
 def reserve_closed_streams() -> None:
-    """Occupy those of the three standard descriptors that this process was started without.
+    """Open the standard descriptors that this process was started without.
 
     Otherwise the next pipe or file that is opened gets such a number, and is written to as if it were standard output.
     The place holders are closed on exec, so that a tracked command finds its descriptors as the caller left them.
@@ -82,7 +82,7 @@ def _write_standard_output(data: bytes) -> None:
 def print_text(text: str) -> int:
     """Print ``text``, such as the help, on standard output, and return the exit code.
 
-    Where its reader has gone, as ``head`` does, nothing is to be said: the code is that of SIGPIPE in a shell.
+    If its reader has gone, as ``head`` does, nothing is printed and the exit code is 141, a shell's for SIGPIPE.
     """
     return print_pieces([_encoded(text)])
 
@@ -174,10 +174,6 @@ class Destination:
             return f'there is something that is no table of runs: {error}'
         return None
 
-    def leads_to(self, path: str) -> bool:
-        """Return whether the report goes into the file ``path``."""
-        return self._path is not None and os.path.realpath(self._path) == os.path.realpath(path)
-
     @property
     def replaceable(self) -> str | None:
         """The path where a missing or regular file can be rewritten while the command runs, None otherwise."""
@@ -264,13 +260,13 @@ def reason(error: OSError) -> str:
 
 
 _MOST = 256
-"""Lines that wait: a moment in which a log is not read."""
+"""Lines that may wait."""
 
 
 class PatientOutput:
     """Has a thread write lines, which waits for the reader in place of whoever has something to say.
 
-    What finds no room is counted, and told of as soon as there is some.
+    Lines beyond `most` are counted, and the count is printed later.
 
     :param write: Writes a line, however long that takes.
     :param most: Lines that may wait.

@@ -12,7 +12,7 @@ from gpu_tracker.running.options import OPTIONS
 from gpu_tracker.system import files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from gpu_tracker.limits import RunLimits
 
@@ -83,8 +83,6 @@ def read_request(values: options.Values) -> Request:
 
     Raises UsageError if options do not go together, ParameterError if a value is wrong.
     """
-    if values['--quiet'] and values['--verbose']:
-        raise options.UsageError(f'{values.name("--quiet")} and {values.name("--verbose")} do not go together')
     if (config := _text(values, '--tconfig')) is not None:
         from gpu_tracker.cli import config_files  # noqa: PLC0415 (rarely given, and JSON costs its import)
 
@@ -92,19 +90,16 @@ def read_request(values: options.Values) -> Request:
         values.update(found)
         if unknown and not values['--quiet']:
             output.complain(f'--tconfig: no option has these names, so they are ignored: {", ".join(unknown)}')
+    adaptive = take_adaptive_units(values)
+    for names, message in _conflicts(values):
+        if not any(map(values.drop_default, names)):
+            raise options.UsageError(message)
     limits = _limits(values)
-    destination = _destination(values)
+    appends = bool(values['--append'])
+    destination = output.Destination(_own_path(values, '--output', shared=appends), appends=appends)
     destination.check(_text(values, '--output'))
     pid = _text(values, '--pid')
-    adaptive = take_adaptive_units(values)
     parameters = _parameters(values)
-    recording = parameters.get('tracking_file')
-    if recording is not None and destination.leads_to(recording):
-        raise ParameterError('--tf', recording, 'another file than --output')
-    if values['--cgroup'] and pid is not None:
-        raise options.UsageError(
-            f'{values.name("--cgroup")} and --pid do not go together: a process that runs stays in its control group'
-        )
     return Request(
         words=words_of(values),
         process_id=None if pid is None else process_id(pid),
@@ -121,13 +116,33 @@ def read_request(values: options.Values) -> Request:
     )
 
 
-def _destination(values: options.Values) -> output.Destination:
-    """Return where the report goes."""
-    appends = bool(values['--append'])
-    path = _own_path(values, '--output', shared=appends)
-    if appends and (path is None or values['--format'] != 'csv'):
-        raise options.UsageError(f'{values.name("--append")} needs --format=csv and --output: the file with the table')
-    return output.Destination(path, appends=appends)
+_Conflict = tuple[tuple[str, ...], str]
+"""Options that do not go together, or one that lacks another, and the message."""
+
+
+def _excluded(values: options.Values, option: str, other: str, reason: str = '') -> Iterator[_Conflict]:
+    if values[option] and values[other]:
+        yield (option, other), f'{values.name(option)} and {values.name(other)} do not go together{reason}'
+
+
+def _conflicts(values: options.Values) -> Iterator[_Conflict]:
+    """Yield what is wrong with the options together; the caller drops defaults from the environment meanwhile."""
+    yield from _excluded(values, '--quiet', '--verbose')
+    for option in _LIMITING:
+        yield from _excluded(values, option, '--pid', ': only what gpu-tracker has started itself is ended by a limit')
+    yield from _excluded(values, '--cgroup', '--pid', ': a process that runs stays in its control group')
+    if values['--kill-after'] is not None and all(values[option] is None for option in _LIMITING):
+        known = f'{", ".join(_LIMITING[:-1])} or {_LIMITING[-1]}'
+        yield ('--kill-after',), f'{values.name("--kill-after")} needs a limit: {known}'
+    yield from _excluded(values, '--job', '--tf', ': with --job the recording is in its folder')
+    if values['--append'] and (values['--output'] in {None, '-'} or values['--format'] != 'csv'):
+        yield ('--append',), f'{values.name("--append")} needs --format=csv and --output: the file with the table'
+    recording, report = _own_path(values, '--tf'), _own_path(values, '--output', shared=bool(values['--append']))
+    if recording is not None and report is not None and os.path.realpath(recording) == os.path.realpath(report):
+        yield ('--tf',), f'{values.name("--tf")} and {values.name("--output")} name the same file: {report}'
+    is_recorded = values['--job'] is not None or not str(values['--tf'] or '.csv').endswith('.csv')
+    if values['--per-process'] and not is_recorded:
+        yield ('--per-process',), f'{values.name("--per-process")} needs --record or --job, and no CSV file'
 
 
 _ADAPTIVE = {'--ru': ('ram', 'bytes'), '--gru': ('gpu_ram', 'bytes'), '--tu': ('time', 'seconds')}
@@ -135,16 +150,23 @@ _ADAPTIVE = {'--ru': ('ram', 'bytes'), '--gru': ('gpu_ram', 'bytes'), '--tu': ('
 
 
 def take_adaptive_units(values: options.Values) -> tuple[str, ...]:
-    """Return what is shown in the unit that suits each figure, and put the unit behind that in place of ``auto``."""
+    """Return what is shown in the unit that suits each figure, and put the unit behind that in place of ``auto``.
+
+    :raises UsageError: The format has a fixed unit.
+    """
     found = []
     for option, (kind, unit) in _ADAPTIVE.items():
-        given = _text(values, option)
-        if given is not None and given.strip().lower() == 'auto':
-            if values['--format'] not in {'text', 'summary'}:
-                raise ParameterError(option, given, 'a unit: auto is for --format=text and summary alone')
+        is_shown = values['--format'] in {'text', 'summary'}
+        if _is_auto(values, option) and not is_shown and not any(map(values.drop_default, (option, '--format'))):
+            raise options.UsageError(f'{values.name(option)}=auto is for --format=text and summary alone')
+        if _is_auto(values, option):
             values[option] = unit
             found.append(kind)
     return tuple(found)
+
+
+def _is_auto(values: options.Values, option: str) -> bool:
+    return str(values[option]).strip().lower() == 'auto'
 
 
 def _parameters(values: options.Values) -> dict[str, Any]:
@@ -165,36 +187,22 @@ def _limits(values: options.Values) -> RunLimits | None:
     """Return the limits that the options set; None: there are none."""
     texts = {option: text for option in _LIMITING if (text := _text(values, option)) is not None}
     grace = _text(values, '--kill-after')
-    if not texts and grace is None:
-        return None
     if not texts:
-        known = f'{", ".join(_LIMITING[:-1])} or {_LIMITING[-1]}'
-        raise options.UsageError(f'{values.name("--kill-after")} needs a limit: {known}')
-    if values['--pid'] is not None:
-        raise options.UsageError(
-            f'{values.name(next(iter(texts)))} and --pid do not go together: '
-            'only what gpu-tracker has started itself is ended by a limit'
-        )
+        return None
     from gpu_tracker import limits  # noqa: PLC0415 (most runs have none)
 
     return limits.of_options(texts, grace)
 
 
 def _check_recording(values: options.Values, parameters: dict[str, Any]) -> None:
-    """Check how the options of a recording go together, and replace what stands in braces in its paths."""
+    """Replace what stands in braces in its paths."""
     path = _own_path(values, '--tf')
     if path is not None:
         parameters['tracking_file'] = path
     if (folder := _text(values, '--job')) is not None:
-        if path is not None:
-            raise options.UsageError(
-                f'--job and {values.name("--tf")} do not go together: with --job the recording is in its folder'
-            )
         if '{rank}' in folder or '{pid}' in folder:
             raise ParameterError('--job', folder, 'the same folder for all ranks, without {rank} and {pid}')
         parameters['job_folder'] = job.expand(parameters['job_folder'], '--job', _identity(values))
-    if values['--per-process'] and path is None and folder is None:
-        raise options.UsageError(f'{values.name("--per-process")} needs --record or --job')
 
 
 def _own_path(values: options.Values, option: str, *, shared: bool = False) -> str | None:

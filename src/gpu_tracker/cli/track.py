@@ -79,8 +79,9 @@ More options:
 In the paths of -o, --record and --job, {{job}}, {{rank}}, {{node}} and {{pid}} stand for
 what the launcher says (Slurm, mpirun, torchrun and others) and for the process.
 
-An option that is not given is taken from the environment: GPU_TRACKER_FORMAT=json,
-GPU_TRACKER_SLEEP_TIME=0.1, GPU_TRACKER_QUIET=1. Not so -e, --pid, -o and --job.
+Environment variables set defaults: GPU_TRACKER_FORMAT=json, GPU_TRACKER_QUIET=1,
+GPU_TRACKER_SLEEP_TIME=0.1. A default that does not fit other options is ignored.
+-e, --pid, -o and --job have no variable.
 
 Limits: past one, the command and all that it has started, daemons too, get SIGTERM,
 and SIGKILL after --kill-after. The report is complete and names the limit. Those of

@@ -90,9 +90,9 @@ def test_adaptive_units_are_base_units_until_they_are_shown() -> None:
     assert request.form == ('text', ('ram', 'time'), [])
     assert read('--ru=auto', '-f', 'summary', 'true').adaptive == ('ram',)
     for written in ('json', 'csv'):
-        with pytest.raises(ParameterError) as raised:
+        with pytest.raises(UsageError) as raised:
             read('--gru=auto', '-f', written, 'true')
-        assert str(raised.value) == "--gru must be a unit: auto is for --format=text and summary alone, not 'auto'"
+        assert str(raised.value) == '--gru=auto is for --format=text and summary alone'
 
 
 def test_quiet_runs_print_no_warnings() -> None:
@@ -332,6 +332,41 @@ def test_options_that_are_not_given_come_from_the_environment(monkeypatch: pytes
     assert parameters['time_unit'] == 'hours'
     assert read('-f', 'text', 'true').format == 'text'
     assert Options().sleep_time == 1.0
+
+
+@pytest.mark.parametrize(
+    ('defaults', 'arguments', 'expected'),
+    [
+        ({'QUIET': '1'}, ['--verbose', 'true'], {'--quiet': False, '--verbose': True}),
+        ({'VERBOSE': '1'}, ['--quiet', 'true'], {'--quiet': True, '--verbose': False}),
+        ({'QUIET': '1', 'VERBOSE': '1'}, ['true'], {'--quiet': False, '--verbose': True}),
+        ({'KILL_AFTER': '5'}, ['true'], {'--kill-after': None}),
+        ({'KILL_AFTER': '5'}, ['--time-limit=1h', 'true'], {'--kill-after': '5'}),
+        ({'TIME_LIMIT': '1h', 'KILL_AFTER': '5'}, ['--pid=1'], {'--time-limit': None, '--kill-after': None}),
+        ({'CGROUP': '1'}, ['--pid=1'], {'--cgroup': False}),
+        ({'RECORD': 'run.db'}, ['--job=job', 'true'], {'--tf': None}),
+        ({'RECORD': 'run.db', 'PER_PROCESS': '1'}, ['-o', 'run.db', 'true'], {'--tf': None, '--per-process': False}),
+        ({'PER_PROCESS': '1'}, ['true'], {'--per-process': False}),
+        ({'PER_PROCESS': '1'}, ['--record=run.csv', 'true'], {'--tf': 'run.csv', '--per-process': False}),
+        ({'APPEND': '1'}, ['true'], {'--append': False}),
+        ({'APPEND': '1', 'FORMAT': 'csv'}, ['-o', 'runs.csv', 'true'], {'--append': True}),
+        ({'RAM_UNIT': 'auto'}, ['--json', 'true'], {'--ru': 'gigabytes', '--format': 'json'}),
+        ({'FORMAT': 'json'}, ['--time-unit=auto', 'true'], {'--tu': 'seconds', '--format': 'text'}),
+        ({'RAM_UNIT': 'auto', 'FORMAT': 'csv'}, ['true'], {'--ru': 'gigabytes', '--format': 'csv'}),
+    ],
+)
+def test_a_default_that_does_not_fit_what_was_given_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    defaults: dict[str, str],
+    arguments: list[str],
+    expected: dict[str, str | bool | None],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, value in defaults.items():
+        monkeypatch.setenv(f'GPU_TRACKER_{name}', value)
+    request = read(*arguments)
+    assert {option: request.values[option] for option in expected} == expected
 
 
 def test_what_has_no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
