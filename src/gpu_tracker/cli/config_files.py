@@ -9,7 +9,7 @@ from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.running.options import OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from gpu_tracker.cli.options import Values
 
 
 def read_object(option: str, path: str) -> dict[str, Any]:
@@ -29,24 +29,21 @@ def read_object(option: str, path: str) -> dict[str, Any]:
     return found
 
 
-def option_values(parameters: Mapping[str, Any], given: Collection[str]) -> tuple[dict[str, str | bool], list[str]]:
-    """Return the values of the options for parameters of Tracker, and the names that no option has.
+def set_options(values: Values, path: str) -> list[str]:
+    """Set the options that were not given to the parameters of Tracker in a file; return the names without an option.
 
-    :raises GpuTrackerError: if a switch is neither true nor false.
-
-    :param parameters: By name; None is the default.
-    :param given: The options on the command line, which go before the file.
+    :raises GpuTrackerError: The file cannot be used, or a switch is neither true nor false.
     """
     options = {option.name: option for option in OPTIONS if option.flag}
-    found: dict[str, str | bool] = {}
-    for name, value in parameters.items():
+    unknown = []
+    for name, value in read_object('--tconfig', path).items():
         option = options.get(name)
-        if option is None or option.flag in given or value is None:
-            continue
-        if option.value:
-            found[option.flag] = ','.join(map(str, value)) if isinstance(value, list) else str(value)
-        elif isinstance(value, bool):
-            found[option.flag] = value
-        else:
-            raise GpuTrackerError(f'--tconfig: {name} must be true or false, not {value!r}')
-    return found, [name for name in parameters if name not in options]
+        if option is None:
+            unknown.append(name)
+        elif option.flag not in values.written and value is not None:
+            if not option.value and not isinstance(value, bool):
+                raise GpuTrackerError(f'{name} in {path} must be true or false, not {value!r}')
+            text = ','.join(map(str, value)) if isinstance(value, list) else str(value)
+            values[option.flag] = text if option.value else value
+            values.written[option.flag] = f'{name} in {path}'
+    return unknown

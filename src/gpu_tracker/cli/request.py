@@ -86,8 +86,7 @@ def read_request(values: options.Values) -> Request:
     if (config := _text(values, '--tconfig')) is not None:
         from gpu_tracker.cli import config_files  # noqa: PLC0415 (rarely given, and JSON costs its import)
 
-        found, unknown = config_files.option_values(config_files.read_object('--tconfig', config), values.written)
-        values.update(found)
+        unknown = config_files.set_options(values, config)
         if unknown and not values['--quiet']:
             output.complain(f'--tconfig: no option has these names, so they are ignored: {", ".join(unknown)}')
     adaptive = take_adaptive_units(values)

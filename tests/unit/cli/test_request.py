@@ -304,8 +304,35 @@ def test_parameters_in_a_file_that_no_option_has_are_named(tmp_path: Path, capfd
 
 def test_a_switch_in_a_file_is_true_or_false(tmp_path: Path) -> None:
     (tmp_path / 'c.json').write_text('{"disable_logs": "false"}')
-    with pytest.raises(GpuTrackerError, match=r"^--tconfig: disable_logs must be true or false, not 'false'$"):
+    with pytest.raises(GpuTrackerError, match=r"^disable_logs in .*/c.json must be true or false, not 'false'$"):
         read(f'--tconfig={tmp_path}/c.json', 'true')
+
+
+@pytest.mark.parametrize(
+    ('content', 'arguments', 'message'),
+    [
+        ('{"sleep_time": -1}', [], "gpu-tracker: sleep_time in c.json must be a positive number of seconds, not '-1'"),
+        ('{"ram_unit": "pages"}', [], 'gpu-tracker: ram_unit in c.json must be bytes, kilobytes, '),
+        (
+            '{"tracking_file": "run.db"}',
+            ['--job=job'],
+            'gpu-tracker: --job and tracking_file in c.json do not go together: ',
+        ),
+        ('{"gpu_brand": ["amd", "ati"]}', [], 'gpu-tracker: gpu_brand in c.json must be '),
+    ],
+)
+def test_messages_name_the_key_in_a_file(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    content: str,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'c.json').write_text(content)
+    assert main(['--tconfig=c.json', *arguments, 'true']) == 125
+    assert capfd.readouterr().err.startswith(message)
 
 
 def test_a_file_without_parameters_is_refused(tmp_path: Path) -> None:
