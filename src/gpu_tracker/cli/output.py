@@ -68,9 +68,9 @@ def write_standard_output(text: str) -> None:
 
 
 def _encoded(text: str) -> bytes:
-    """Return a text as UTF-8, without the one character that a user of another encoding would miss the meaning of."""
+    """Return a text as UTF-8; the mark of lower bounds in ASCII, as wide, if standard output has another encoding."""
     encoding = 'utf-8' if sys.stdout is None else sys.stdout.encoding
-    return (text if encoding == 'utf-8' else text.replace('≥', '>=')).encode(errors='surrogateescape')
+    return (text if encoding == 'utf-8' else text.replace('≥ ', '>=')).encode(errors='surrogateescape')
 
 
 def _write_standard_output(data: bytes) -> None:
