@@ -39,7 +39,7 @@ class KilledRun(NamedTuple):
     :ivar interval: Seconds between two samples.
     :ivar samples: How many there were.
     :ivar messages: Those for the user, as (level, text).
-    :ivar has_ended: Neither its program nor its sampler runs any more.
+    :ivar tracking_has_ended: Neither its tracker nor its sampler runs any more; a tracked command may.
     :ivar units: Of RAM, of GPU RAM and of time, and the number of cores that were expected to be used.
     :ivar totals: See :class:`gpu_tracker.totals.Totals`.
     """
@@ -54,7 +54,7 @@ class KilledRun(NamedTuple):
     interval: float
     samples: int
     messages: tuple[tuple[str, str], ...]
-    has_ended: bool
+    tracking_has_ended: bool
     units: tuple[str, str, str, int | None]
     totals: Mapping[str, Any]
 
@@ -88,7 +88,7 @@ def found() -> Iterator[KilledRun | RecordingError]:
                 except RecordingError as error:
                     yield error
                 else:
-                    if run is not None and run.has_ended:
+                    if run is not None and run.tracking_has_ended:
                         yield run
 
 
@@ -129,9 +129,9 @@ def load(path: str) -> KilledRun | None:
             if _is_ours(beginning):
                 raise RecordingError(f'{path} was written by another version of gpu-tracker')
             raise _damaged(path)
-        has_ended = not kept_run.is_locked(handle)
+        tracking_has_ended = not kept_run.is_locked(handle)
         data = Store(handle, LARGE_PLACE, kept_run.START).get()
-        return None if data is None else _parsed(path, data, has_ended=has_ended)
+        return None if data is None else _parsed(path, data, tracking_has_ended=tracking_has_ended)
     except OSError as error:
         raise RecordingError(f'cannot read {path}: {error.strerror}') from error
     finally:
@@ -139,14 +139,14 @@ def load(path: str) -> KilledRun | None:
             os.close(handle)
 
 
-def _parsed(path: str, data: bytes, *, has_ended: bool) -> KilledRun | None:
+def _parsed(path: str, data: bytes, *, tracking_has_ended: bool) -> KilledRun | None:
     try:
         content: Any = ast.literal_eval(data.decode('ascii'))
         evidence = content['evidence']
         if evidence['record']['held']:
             return None  # its command was never started
-        totals: dict[str, Any] = {**settle(evidence, KernelFacts(is_cut_off=has_ended))}
-        if has_ended:
+        totals: dict[str, Any] = {**settle(evidence, KernelFacts(is_cut_off=tracking_has_ended))}
+        if tracking_has_ended:
             totals['termination_reason'] = KILLED
             killed = REASONS['killed']
             # A mean is that of the time until then, and no bound of any other.
@@ -167,7 +167,7 @@ def _parsed(path: str, data: bytes, *, has_ended: bool) -> KilledRun | None:
             interval=float(content['interval']),
             samples=int(evidence['samples']),
             messages=tuple((str(level), str(text)) for level, text in evidence['messages']),
-            has_ended=has_ended,
+            tracking_has_ended=tracking_has_ended,
             units=(ram, gpu_ram, time_unit, cores),
             totals=totals,
         )

@@ -212,10 +212,12 @@ def test_a_killed_command_line(samplers: Samplers, state: Path, with_sampler: bo
             assert listed() == []
         program.kill()
         found = the_only()
+        assert found['tracking_has_ended']
+        assert 'has_ended' not in found  # the command still waits for its input
         program.stdin.close()
     assert found['command'] == [sys.executable, '-c', 'data = bytes(50_000_000); print(flush=True); input()']
     assert called('show', found['id']).stdout.splitlines()[4] == (
-        '  ended       killed, or without a stop: figures are lower bounds'
+        '  tracking    killed, or ended without a stop: figures are lower bounds'
     )
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gpu_tracker.killed_runs import KilledRun
 
 TEXT = """
-Lists runs that were killed with their trackers, or have ended without a stop, the
-oldest first.
+Lists killed runs, the oldest first. Their tracker was killed, or ended without
+stop().
 
 Usage:
   gpu-tracker runs [options]
@@ -31,9 +31,9 @@ Options:
   -h --help             Print this text.
   -v --version          Print the version.
 
-gpu-tracker show <ID> has the result of one. The last 50 are kept, by default in
-~/.local/state/gpu-tracker/runs (Linux). They may have used more after their last
-sample.
+gpu-tracker show <ID> prints the result up to the last sample. The program may have
+used more since, and may still run. The last 50 runs are kept, by default in
+~/.local/state/gpu-tracker/runs (Linux).
 """
 
 _COLUMNS = (
@@ -100,7 +100,7 @@ def _entry(run: KilledRun) -> dict[str, Any]:
         'pid': run.pid,
         'command': list(run.command),
         'started_unix': run.started_unix,
-        'has_ended': run.has_ended,
+        'tracking_has_ended': run.tracking_has_ended,
         'duration': usage.compute_time.time,
         'max_ram': usage.max_ram.combined.total_rss,
     }
@@ -112,7 +112,10 @@ def _heading(run: KilledRun) -> Iterator[str]:
         ('host', run.host),
         ('PID', str(run.pid)),
         ('started', _started(run)),
-        ('ended', 'killed, or without a stop: figures are lower bounds' if run.has_ended else 'not yet'),
+        (
+            'tracking',
+            'killed, or ended without a stop: figures are lower bounds' if run.tracking_has_ended else 'goes on',
+        ),
         ('samples', f'{run.samples:,}, every {run.interval:g} s'),
         ('written by', run.program),
     ):
