@@ -40,6 +40,7 @@ class KilledRun(NamedTuple):
     :ivar samples: How many there were.
     :ivar messages: Those for the user, as (level, text).
     :ivar tracking_has_ended: Neither its tracker nor its sampler runs any more; a tracked command may.
+    :ivar recording: The file of its recording; None: it has none.
     :ivar units: Of RAM, of GPU RAM and of time, and the number of cores that were expected to be used.
     :ivar totals: See :class:`gpu_tracker.totals.Totals`.
     """
@@ -55,6 +56,7 @@ class KilledRun(NamedTuple):
     samples: int
     messages: tuple[tuple[str, str], ...]
     tracking_has_ended: bool
+    recording: str | None
     units: tuple[str, str, str, int | None]
     totals: Mapping[str, Any]
 
@@ -168,6 +170,7 @@ def _parsed(path: str, data: bytes, *, tracking_has_ended: bool) -> KilledRun | 
             samples=int(evidence['samples']),
             messages=tuple((str(level), str(text)) for level, text in evidence['messages']),
             tracking_has_ended=tracking_has_ended,
+            recording=None if content['recording'] is None else str(content['recording']),
             units=(ram, gpu_ram, time_unit, cores),
             totals=totals,
         )

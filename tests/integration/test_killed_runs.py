@@ -221,6 +221,32 @@ def test_a_killed_command_line(samplers: Samplers, state: Path, with_sampler: bo
     )
 
 
+@pytest.mark.parametrize('is_recorded', [True, False])
+def test_the_id_of_a_killed_run_stands_for_its_recording(
+    samplers: Samplers, state: Path, tmp_path: Path, is_recorded: bool
+):
+    options = [f'--record={tmp_path}/run.db', '--sleep-time=0.01'] if is_recorded else []
+    words = [*PROGRAM, *options, 'sh', '-c', 'echo started; read line']
+    with subprocess.Popen(
+        words, env=samplers.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as program:
+        program.stdout.readline()
+        (name,) = os.listdir(state)
+        eventually(lambda: b"'held': False" in (state / name).read_bytes())
+        program.kill()
+        run_id = str(the_only()['id'])
+        program.stdin.close()
+    commands = (
+        ['export', run_id, '--format=csv'],
+        ['report', run_id, f'--output={tmp_path}/page.html'],
+        ['compare', f'old={run_id}', f'new={run_id}'],
+    )
+    problem = f'gpu-tracker: {run_id} is a killed run without a recording: only gpu-tracker show reads it\n'
+    for arguments in commands:
+        done = called(*arguments)
+        assert (done.returncode, done.stderr == problem) == ((0, False) if is_recorded else (125, True)), done.stderr
+
+
 def test_a_command_that_cannot_be_started_leaves_nothing(samplers: Samplers, state: Path, tmp_path: Path):
     script = tmp_path / 'script'
     script.write_text('#!/nowhere\n')

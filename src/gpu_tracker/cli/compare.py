@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import options, output
+from gpu_tracker.cli.recordings import file_of
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.recording.comparing.comparison import compare
 from gpu_tracker.recording.comparing.comparison_text import as_summary, as_text
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.comparing.comparison import Comparison
 
 TEXT = """
-Compares recordings of two or more groups of runs; each group with the first one.
+Compares two or more groups of recordings, each group with the first one.
 
 Usage:
   gpu-tracker compare [options] [--fail-if=<condition>]... [<group>...]
 
-A group is NAME=FILE[,FILE...]; NAME=FILE can be given again for more files of a group,
-as a file has to be that has a comma in its name.
+A group is NAME=FILE[,FILE...]. The same NAME can be given again for more files; a file
+with a comma in its name must stand alone. A killed run can be given by its ID, see
+gpu-tracker runs, if it was recorded.
 
   gpu-tracker compare old=a.db,b.db,c.db new=d.db,e.db,f.db
 
@@ -33,21 +35,20 @@ Options:
   -f --format=<format>  text, json, or summary: the main figures. [default: text]
   --json                The same as --format=json.
   --fail-if=<condition>
-                        Exit with 1 where the condition applies or cannot be known, and
-                        print a line that says why. It can be given several times.
-  --salvage             Read files that were cut off or damaged as far as they go.
+                        Exit with code 1 and print why if the condition applies, or if
+                        that is unknown. It can be given several times.
+  --salvage             Read damaged or truncated files as far as possible.
   -o --output=<file>    Write to this file; - is standard output, the default.
   -h --help             Print this text.
   -v --version          Print the version.
 
 A condition is a figure, > or <, and a limit:
-  max_ram.combined > +5 %       it grew by more than 5 % since the first group; with
-                                two or more runs in both, only if that is no chance
-  compute_time > 90 s           it is above that in a run of any group but the first
-  regions."my step".ram > 2 GB  the figure of a region
-All figures are in what --format=json prints. With one run in a group there is no
-interval: any change beyond the limit counts. A lower bound (marked in the text)
-counts as it was read.
+  max_ram.combined > +5 %       it grew by more than 5 % since the first group
+  compute_time > 90 s           it is above 90 s in any run outside the first group
+  regions."my step".ram > 2 GB  a figure of a region
+--format=json lists all figures. If both groups have two or more runs, a change counts
+only if it is statistically significant (95 %); otherwise any change past the limit
+counts. A lower bound, marked in the text, counts like an exact figure.
 """
 
 _CONDITION_APPLIES = 1
@@ -57,7 +58,7 @@ def run(values: options.Values) -> int:
     """Compare what ``values`` name, and return the exit code."""
     shown_as = options.chosen_format(values, options.FORMATS)
     conditions = [_condition(str(given)) for given in _list(values['--fail-if'])]
-    groups = groups_of(_list(values['<group>']))
+    groups = {name: list(map(file_of, files)) for name, files in groups_of(_list(values['<group>'])).items()}
     path = options.output_path(values)
     if path is not None and _is_one_of(path, groups):
         raise ParameterError('--output', path, 'a file that is none of the recordings')

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import options, output
-from gpu_tracker.cli.show import with_recording
 from gpu_tracker.errors import ParameterError
-
-if TYPE_CHECKING:
-    from gpu_tracker.recording.reading.recording import Recording
 
 TEXT = """
 Writes a recording in the format of another program.
@@ -26,16 +21,18 @@ Options:
                           chrome-trace  samples and regions for ui.perfetto.dev
                           sub-tracking  the regions, for gpu-tracker 5
   -o --output=<file>    Write to this file; - is standard output, the default.
-  --salvage             Read a file that was cut off or is damaged as far as
-                        possible.
+  --salvage             Read a damaged or truncated file as far as possible.
   -h --help             Print this text.
   -v --version          Print the version.
+
+A killed run can be given by its ID, see gpu-tracker runs, if it was recorded.
 """
 
 
 def run(values: options.Values) -> int:
     """Export what ``values`` ask for, and return the exit code."""
-    from gpu_tracker.recording import export  # noqa: PLC0415 - as in show
+    from gpu_tracker.cli.recordings import opened  # noqa: PLC0415 - help does without
+    from gpu_tracker.recording import export  # noqa: PLC0415 - as above
 
     formats = f'one of {", ".join(export.FORMATS)}'
     name = str(values['--format'])
@@ -45,10 +42,8 @@ def run(values: options.Values) -> int:
     if path is None and name in export.BINARY and os.isatty(output.STANDARD_OUTPUT):
         raise ParameterError('--output', None, f'a file where the format is {name}, which is no text')
 
-    def write(recording: Recording) -> int:
+    with opened(str(values['<file>']), path, salvage=bool(values['--salvage'])) as recording:
         if path is None:
             return output.print_pieces(export.pieces(recording, name))
         recording.export(path, name)
-        return 0
-
-    return with_recording(str(values['<file>']), path, write, salvage=bool(values['--salvage']))
+    return 0

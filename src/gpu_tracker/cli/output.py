@@ -87,6 +87,13 @@ def print_text(text: str) -> int:
     return print_pieces([_encoded(text)])
 
 
+def deliver(text: str, path: str | None) -> int:
+    """Write ``text`` to the file ``path``, or print it if that is None, and return the exit code."""
+    if path is None:
+        return print_text(f'{text}\n')
+    return 0 if Destination(path).write(text) else FAILURE
+
+
 def print_pieces(pieces: Iterable[bytes]) -> int:
     """Print bytes that come some at a time, and return the exit code as :func:`print_text` does."""
     for piece in pieces:

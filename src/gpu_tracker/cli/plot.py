@@ -6,15 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli.report import check_begin, part_of, write
-from gpu_tracker.cli.show import with_recording
 from gpu_tracker.errors import ParameterError
 
 if TYPE_CHECKING:
     from gpu_tracker.cli import options
-    from gpu_tracker.recording.reading.recording import Recording
 
 TEXT = """
-Draws a recording: RAM, CPU, GPUs, I/O and power over time, with its regions behind.
+Draws a recording as a picture: RAM, CPU, GPUs, I/O and power over time, and regions.
 
 Usage:
   gpu-tracker plot <file> --output=<picture> [options]
@@ -23,20 +21,21 @@ Options:
   -o --output=<picture>  The file to write; by its ending .png, .svg or .pdf.
   --only=<panels>        What to draw, with commas between: ram, cpu, gpu_ram, gpu,
                          io, power. Default: all that was recorded.
-  --from=<seconds>       Draw from this time on: seconds from the first sample.
-  --to=<seconds>         Draw up to this time.
-  --salvage              Read a file that was cut off or is damaged as far as
-                         possible.
+  --from=<seconds>       Start at this time, in seconds since the first sample.
+  --to=<seconds>         End at this time.
+  --salvage              Read a damaged or truncated file as far as possible.
   -h --help              Print this text.
   -v --version           Print the version.
 
 It needs matplotlib, which the extra plot installs.
+A killed run can be given by its ID, see gpu-tracker runs, if it was recorded.
 """
 
 
 def run(values: options.Values) -> int:
     """Draw what ``values`` ask for, and return the exit code."""
-    from gpu_tracker.views import plot  # noqa: PLC0415 - help does without
+    from gpu_tracker.cli.recordings import opened  # noqa: PLC0415 - help does without
+    from gpu_tracker.views import plot  # noqa: PLC0415 - as above
 
     path = os.path.expanduser(str(values['--output']))
     kind = os.path.splitext(path)[1].removeprefix('.').lower()
@@ -49,9 +48,7 @@ def run(values: options.Values) -> int:
     except ParameterError as error:
         raise ParameterError('--only', values['--only'], error.accepted) from error
 
-    def draw(recording: Recording) -> int:
+    with opened(str(values['<file>']), path, salvage=bool(values['--salvage'])) as recording:
         check_begin([recording], start)
         write(path, plot.picture(plot.plot(recording, only, start, stop), kind))
-        return 0
-
-    return with_recording(str(values['<file>']), path, draw, salvage=bool(values['--salvage']))
+    return 0

@@ -10,10 +10,9 @@ from gpu_tracker.cli import options, output
 from gpu_tracker.errors import ParameterError, RecordingError
 
 TEXT = """
-Writes a page that shows a recording: its figures, charts over time, regions and
-processes. It is one file that needs nothing else, and opens in any browser. Of two
-or more recordings it shows the runs side by side, with their differences, and of the
-folder of a job all its ranks.
+Writes a page about a recording: its figures, charts over time, regions and processes.
+The page is one file that opens in any browser, also offline. Two or more recordings
+are shown side by side with their differences; the folder of a job, with all its ranks.
 
 Usage:
   gpu-tracker report [options] <file>...
@@ -21,15 +20,16 @@ Usage:
 Options:
   -o --output=<file>   Where to write the page: a path that ends in .html, or - for
                        standard output. Default: beside the first recording.
-  --from=<seconds>     Show the charts from this time on: seconds from the first
+  --from=<seconds>     Start the charts at this time, in seconds since the first
                        sample. A part of a long run has finer charts.
-  --to=<seconds>       Show them up to this time.
-  --salvage            Read files that were cut off or damaged as far as they go.
+  --to=<seconds>       End the charts at this time.
+  --salvage            Read damaged or truncated files as far as possible.
   -h --help            Print this text.
   -v --version         Print the version.
 
 In the page, drag over a chart to zoom, and double-click to see all again. With the
 keyboard: arrows move the cursor, + and - zoom, 0 shows all.
+A killed run can be given by its ID, see gpu-tracker runs, if it was recorded.
 """
 
 if TYPE_CHECKING:
@@ -85,16 +85,13 @@ def check_begin(recordings: Sequence[Recording], start: float | None) -> None:
 
 
 def _write(files: list[str], path: str | None, start: float | None, stop: float | None, *, salvage: bool) -> int:
-    from gpu_tracker.recording.export import check_destination  # noqa: PLC0415 - help does without
-    from gpu_tracker.recording.reading.recording import load  # noqa: PLC0415 - as above
+    from gpu_tracker.cli.recordings import file_of, opened  # noqa: PLC0415 - help does without
     from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - as above
 
+    path = _path_beside(os.path.splitext(file_of(files[0]))[0]) if path is None else path
     with ExitStack() as stack:
-        recordings = [stack.enter_context(load(file, salvage=salvage)) for file in files]
-        path = _path_beside(os.path.splitext(files[0])[0]) if path is None else path
-        if path != '-':
-            for recording in recordings:
-                check_destination(recording, path)
+        written = None if path == '-' else path
+        recordings = [stack.enter_context(opened(file, written, salvage=salvage)) for file in files]
         check_begin(recordings, start)
         return _deliver(html_page(recordings, start=start, stop=stop), path)
 

@@ -85,9 +85,7 @@ def show(path: str, name: str, output_path: str | None, units: Sequence[str | No
         lines = [*_heading(run), '', *as_text(usage, adaptive).splitlines()]
         lines += ['', *(f'{level}: {message}' for level, message in run.messages)] if run.messages else []
         text = '\n'.join(map(printable, lines))
-    if output_path is None:
-        return output.print_text(f'{text}\n')
-    return 0 if output.Destination(output_path).write(text) else output.FAILURE
+    return output.deliver(text, output_path)
 
 
 def _entry(run: KilledRun) -> dict[str, Any]:

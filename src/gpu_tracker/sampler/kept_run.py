@@ -136,6 +136,7 @@ def create(about: Mapping[str, Any]) -> KeptRun | None:
 
 def about(config: SamplerConfiguration) -> dict[str, Any]:
     """Return what is known of a run beside its evidence."""
+    recording = config['recording']
     words = config['words'] or command_line(config['target']) or ()
     return {
         'program': f'gpu-tracker {config["version"]}',
@@ -145,6 +146,7 @@ def about(config: SamplerConfiguration) -> dict[str, Any]:
         'started_unix': time.time(),
         'interval': config['interval'],
         'units': list(config['units']),
+        'recording': None if recording is None or recording['is_temporary'] else recording['path'],
     }
 
 
