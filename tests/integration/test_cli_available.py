@@ -159,7 +159,7 @@ def test_gpus_to_be_left_out_must_be_there(eight: Machine) -> None:
 def test_help_and_version() -> None:
     told = called('available', '--help')
     assert (told.returncode, told.stderr) == (0, '')
-    assert told.stdout.startswith('Names the free GPUs of this machine, or runs a command on them.\n')
+    assert told.stdout.startswith('Lists the free GPUs of this machine, or runs a command on them.\n')
     assert called('available', '-v').stdout == 'gpu-tracker 6.0.0\n'
 
 

@@ -20,8 +20,8 @@ _PORT = 1080
 _INTERVALS = (0.1, 3600.0)
 
 TEXT = f"""
-Serves the GPUs of this machine over HTTP: to dashboards, to nvgpu's masters and to
-Prometheus. It reads them in the background, whoever asks, until SIGTERM.
+Serves figures of this machine's GPUs over HTTP: to dashboards, to Prometheus and to
+nvgpu's masters. It runs until SIGTERM, and reads the GPUs in the background.
 
 Usage:
   gpu-tracker agent [options]
@@ -35,26 +35,25 @@ Options:
                         minute. [default: 2]
   --config=<file>       The hosts of /cluster_status: nvgpu's file with AGENTS =
                         ['self', 'http://node02:1080', ...], or a dashboard's TOML.
-                        AGENTS = [] switches the page off. Default: the file that
-                        NVGPU_CLUSTER_CFG names; without one, this machine.
-{serving.COMMANDS_LINES}  --export-processes    Tell Prometheus the GPU memory of each process.
-  --export-users        Tell Prometheus the names of users.
-  --cuda                Tell Prometheus what each process does with CUDA: launches,
-                        memory, failed calls. Needs --export-processes, libbpf
-                        and the right to load BPF programs.
-  --jobs=<folder>       Report the running jobs too, by what their ranks on this machine
-                        write with gpu-tracker --job=<folder>: the folder of one job, or
-                        one with folders of jobs in it.
-  --otlp=<url>          Push the figures of GPUs and jobs to this OpenTelemetry collector
-                        over HTTP as well, such as http://localhost:4318. env: to the one
-                        that OTEL_EXPORTER_OTLP_ENDPOINT names. Needs the extra otel.
+                        AGENTS = [] switches the page off. Default: the file in
+                        NVGPU_CLUSTER_CFG, else this machine only.
+{serving.COMMANDS_LINES}  --export-processes    Export the GPU memory of each process to Prometheus.
+  --export-users        Export user names to Prometheus.
+  --cuda                Export the CUDA calls of each process to Prometheus: launches,
+                        memory, failed calls. Needs --export-processes, libbpf and the
+                        right to load BPF programs.
+  --jobs=<folder>       Also report the ranks of jobs on this machine. This is the folder
+                        of gpu-tracker --job=<folder>, or a folder of such folders.
+  --otlp=<url>          Also push the figures of GPUs and jobs over HTTP to this
+                        OpenTelemetry collector, such as http://localhost:4318; env takes
+                        the URL from OTEL_EXPORTER_OTLP_ENDPOINT. Needs the extra otel.
   -h --help             Print this text.
   -v --version          Print the version.
 
-/ is a page, /api/v1/host is JSON, /gpu_status and /cluster_status are as nvgpu has
-them, /metrics is for Prometheus, and /healthz answers everybody. Messages go to
-standard error. SIGHUP reads certificates, the token and the hosts again. Exit code
-125: an option is wrong, or the port is taken.
+Paths: / is a page, /api/v1/host is JSON, /metrics is for Prometheus, /gpu_status and
+/cluster_status are those of nvgpu, and /healthz needs no token. Messages go to
+standard error. SIGHUP reloads certificates, the token and the hosts. Exit code 125:
+an option is wrong, or the port is taken.
 """
 
 

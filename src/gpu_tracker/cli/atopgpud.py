@@ -16,34 +16,32 @@ if TYPE_CHECKING:
 
 TEXT = """
 Serves GPU statistics to every version of atop. It reads each GPU once a second and
-runs until SIGTERM; where there is no GPU it ends at once with exit code 0.
+runs until SIGTERM. If there is no GPU, it exits at once with code 0.
 
 Usage:
   gpu-tracker atopgpud [options]
 
 Options:
   -v --verbose          Log debug messages too.
-  --daemon              Run in the background, once all is well.
-  -f --foreground       Run in the foreground, as without --daemon: for units that are
-                        written for atop's own daemon.
-  --host=<host>         Where atop 2.4 to 2.12 finds it: a name or an address of this
-                        machine. Whoever reaches it reads which processes use which
-                        GPU. [default: 127.0.0.1]
-  --port=<port>         The TCP port; atop asks 59123 and no other. 0: any that is free.
+  --daemon              Go to the background after a successful start.
+  -f --foreground       Stay in the foreground, the default. It is accepted for unit
+                        files of atop's own daemon.
+  --host=<host>         The name or address to listen on for atop 2.4 to 2.12. Any client
+                        can read which processes use which GPU. [default: 127.0.0.1]
+  --port=<port>         The TCP port; 0 is any free one. atop connects to 59123 only.
                         [default: 59123]
-  --socket=<name>       Where atop 2.13 and later finds it: the name of an abstract Unix
-                        socket. [default: atopgpud_nvidia]
+  --socket=<name>       The abstract Unix socket for atop 2.13 and later.
+                        [default: atopgpud_nvidia]
   --st, --interval=<s>  The time between two readings, from 0.01 to 60 seconds.
                         [default: 1]
-  --enable-accounting   Switch accounting mode of the GPUs on, for busy figures over the
-                        life of each process. Needs root. It changes the machine: the
-                        mode stays on afterwards.
+  --enable-accounting   Turn on the accounting mode of the GPUs, for busy figures of
+                        each process. Needs root. The mode stays on afterwards.
   -h --help             Print this text.
   --version             Print the version.
 
-Messages go to the system log, facility daemon, and where there is none to standard
-error. SIGHUP searches for GPUs again. Exit codes: 1 where a port is taken or a driver
-does not work, 125 for wrong options.
+Messages go to the system log, facility daemon, or to standard error if there is none.
+SIGHUP searches for GPUs again. Exit codes: 1 if a port is taken or a driver does not
+work, 125 for wrong options.
 """
 
 _INTERVALS = (0.01, 60.0)

@@ -22,47 +22,45 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.request import Request
 
 TEXT = """
-Names the free GPUs of this machine, or runs a command on them.
+Lists the free GPUs of this machine, or runs a command on them.
 
 Usage:
   gpu-tracker available [options]
   gpu-tracker available [options] [--] <command> [<argument>...]
 
 Options:
-  -l --limit=<n>             At most so many GPUs.
-  -n --count=<n>             Exactly so many GPUs.
-  --max-used-percent=<p>     How much of a GPU's memory may be in use, in percent.
+  -l --limit=<n>             The largest number of GPUs.
+  -n --count=<n>             The exact number of GPUs.
+  --max-used-percent=<p>     The largest share of memory in use, in percent.
                              [default: 20]
-  --max-utilization=<p>      How busy a GPU may be, in percent.
-  --min-free=<size>          Memory that has to be free: 10GB, 8GiB or 8G.
-  --max-temperature=<c>      How hot a GPU may be, in degrees Celsius.
-  --order=<order>            Which come first: index, free (most free memory) or
-                             power (highest power limit). [default: index]
+  --max-utilization=<p>      The highest utilization, in percent.
+  --min-free=<size>          The least free memory: 10GB, 8GiB or 8G.
+  --max-temperature=<c>      The highest temperature, in degrees Celsius.
+  --order=<order>            The order of preference: index, free (most free memory
+                             first) or power (highest power limit first).
+                             [default: index]
   --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all
                              but NVIDIA's own driver), or several with commas between
-                             them. Without it: GPUs of one vendor, the first of these
-                             that has GPUs with memory of their own here.
-  --uuid                     Give UUIDs instead of indices, of MIG devices too.
-  --exclude=<gpus>           GPUs that are not wanted: indices or UUIDs with commas
-                             between them.
-  --wait                     Wait until the request can be met.
-  --wait-seconds=<s>         Wait, but at most so long.
-  --claim                    Claim the GPUs, so that no other claim gets them: until
-                             the command ends, or for --claim-seconds.
-  --claim-seconds=<s>        How long a claim lasts at most; without a command a
-                             claim needs it.
+                             them. Default: the first of these vendors with dedicated
+                             GPUs on this machine.
+  --uuid                     Print UUIDs instead of indices, also of MIG devices.
+  --exclude=<gpus>           GPUs to leave out: indices or UUIDs with commas between.
+  --wait                     Wait until enough GPUs are free.
+  --wait-seconds=<s>         Wait at most this time.
+  --claim                    Claim the GPUs, so that no other claim gets them, until
+                             the command ends or for --claim-seconds.
+  --claim-seconds=<s>        The longest time of a claim. Required without a command.
   -h --help                  Print this text.
   -v --version               Print the version.
 
-Without a command the GPUs are printed with commas between them. With one,
-CUDA_VISIBLE_DEVICES is set to them and CUDA_DEVICE_ORDER to PCI_BUS_ID, the order
-in which indices count; the command takes the place of gpu-tracker, so signals and
-exit code are its own. CUDA_VISIBLE_DEVICES, where set already, limits the choice.
-For GPUs of AMD this is ROCR_VISIBLE_DEVICES, for GPUs of Intel ZE_AFFINITY_MASK.
+Without a command the GPUs are printed with commas between them. With a command,
+gpu-tracker sets CUDA_VISIBLE_DEVICES to the GPUs and CUDA_DEVICE_ORDER to PCI_BUS_ID,
+and then becomes the command (exec). If CUDA_VISIBLE_DEVICES is already set, only its
+GPUs are considered. AMD GPUs use ROCR_VISIBLE_DEVICES, Intel GPUs ZE_AFFINITY_MASK.
 
-Exit codes: 1 where none, or fewer than -n, are free, with the reasons on standard
-error; 125 where the driver or gpu-tracker fails; 126 and 127 where the command
-cannot be started or is not found.
+Exit codes: 1 if no GPU, or fewer than -n, are free, with the reasons on standard
+error; 125 if the driver or gpu-tracker fails; 126 if the command cannot be started;
+127 if it is not found.
 """
 
 OPTION_OF = {

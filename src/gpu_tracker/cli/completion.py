@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.help_texts import HelpOption, HelpText
 
 TEXT = """
-Prints the script with which a shell completes commands, options, their values and
-file names of gpu-tracker: bash, zsh or fish.
+Prints the completion script of a shell (bash, zsh or fish) for gpu-tracker.
 
 Usage:
   gpu-tracker completion <shell>
@@ -24,9 +23,9 @@ Options:
   -h --help             Print this text.
   -v --version          Print the version.
 
-To have it in every shell that is started from then on:
+To install it:
   bash  echo 'eval "$(gpu-tracker completion bash)"' >> ~/.bashrc
-  zsh   echo 'eval "$(gpu-tracker completion zsh)"' >> ~/.zshrc, behind compinit
+  zsh   echo 'eval "$(gpu-tracker completion zsh)"' >> ~/.zshrc, after compinit
   fish  gpu-tracker completion fish > ~/.config/fish/completions/gpu-tracker.fish
 """
 

@@ -15,20 +15,19 @@ _PORT = 1081
 _PROMETHEUS_DEADLINE = 10.0
 
 TEXT = f"""
-Shows the GPUs of many machines on one page, live, until SIGTERM. It asks the agents
-that run there, those of gpu-tracker and of nvgpu, or a Prometheus that does.
+Shows the GPUs of many machines on one live page, until SIGTERM. It reads from the
+agents there, of gpu-tracker or nvgpu, or from a Prometheus server.
 
 Usage:
   gpu-tracker dashboard [options]
 
 Options:
-  --config=<file>       The hosts. A file whose name ends in .toml is TOML; every other
-                        one is nvgpu's: AGENTS = ['self', 'http://node02:1080', ...].
-                        Default: the file that NVGPU_CLUSTER_CFG names; without one,
-                        this machine.
-  --prometheus=<url>    Take figures and history from this Prometheus instead, such as
+  --config=<file>       The file of hosts: TOML if its name ends in .toml, else nvgpu's
+                        format: AGENTS = ['self', 'http://node02:1080', ...].
+                        Default: the file in NVGPU_CLUSTER_CFG, else this machine only.
+  --prometheus=<url>    Read figures and history from this Prometheus instead, such as
                         http://localhost:9090.
-  --prometheus-token-file=<file>  Send Prometheus the token in this file.
+  --prometheus-token-file=<file>  Send the token in this file to Prometheus.
   --prometheus-ca=<file>  Trust Prometheus with a certificate of one of the authorities
                         in this PEM file.
   --st, --interval=<s>  The time between two rounds, from {INTERVALS[0]:g} to {INTERVALS[1]:g} seconds.
@@ -36,14 +35,13 @@ Options:
   --deadline=<s>        How long all hosts together have to answer, from {DEADLINES[0]:g} to {DEADLINES[1]:g}
                         seconds. Default: what the TOML file says, else 1.5; for
                         Prometheus {_PROMETHEUS_DEADLINE:g}.
-{serving.COMMANDS_LINES}  --password-file=<file>  Serve only people who have a name and a password in this
-                        file, one name:password a line.
+{serving.COMMANDS_LINES}  --password-file=<file>  Require a login. The file has a name:password on each line.
 {serving.option_lines(_PORT)}\
   -h --help             Print this text.
   -v --version          Print the version.
 
-/ is the page, /sd lists the agents for Prometheus, and /healthz answers everybody.
-Messages go to standard error. SIGHUP reads certificates, secrets and hosts again.
+Paths: / is the page, /sd lists the agents for Prometheus, /healthz needs no login.
+Messages go to standard error. SIGHUP reloads certificates, secrets and hosts.
 Exit code 125: an option or the configuration is wrong, or the port is taken.
 """
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 from gpu_tracker.cli import options, output
 
 TEXT = """
-Explains a message, by the name that it ends with.
+Explains a message by the name at its end.
 
 Usage:
   gpu-tracker explain [<name>]
@@ -17,7 +17,7 @@ Options:
   -h --help             Print this text.
   -v --version          Print the version.
 
-Without a name it lists all names.
+Without a name, all names are listed.
 """
 
 _ENTRY = re.compile(r'^\.\. _([a-z-]+):\n\n.+\n~+\n\n((?:.*\n)*?)(?=\n\.\. _|\n.+\n-{3,}\n|\Z)', re.MULTILINE)

@@ -17,36 +17,32 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.machine import Seen
 
 TEXT = """
-Shows the GPUs of this machine: what is in use, by whom, and who has claimed what.
+Shows the GPUs of this machine: their use, processes, users and claims.
 
 Usage:
   gpu-tracker gpus [options]
   gpu-tracker ls [options]
 
 Options:
-  -f --format=<format>  How to show it: text, a table, or json, one object whose keys the
-                        documentation lists. [default: text]
+  -f --format=<format>  text (a table) or json. [default: text]
   --json                The same as --format=json.
   --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all but
                         those of NVIDIA's own driver), or several with commas
                         between them.
-  --watch               Show it again and again, in place, until Ctrl-C. As JSON, one
-                        object a line.
-  --st, --interval=<s>  The time between two looks of --watch: a positive number of
-                        seconds. [default: 2]
-  --no-color            Use no colours. They are used on a terminal only, where the
+  --watch               Refresh the table until Ctrl-C. JSON is one object a line.
+  --st, --interval=<s>  The time between two refreshes of --watch, in seconds.
+                        [default: 2]
+  --no-color            Use no colours. By default they are used in a terminal if the
                         package rich is installed and NO_COLOR is not set.
   -h --help             Print this text.
   -v --version          Print the version.
 
-[ ] free   [~] in use   [!] in use by processes that cannot be seen   [c] claimed
-[i] free: only a program of gpu-tracker idle is on it, which leaves for a claim
-[-] divided into MIG devices   [?] claims not known   [x] cannot be read
+[ ] free   [~] in use   [!] in use by invisible processes   [c] claimed
+[i] free: used only by a program of gpu-tracker idle, which makes way for a claim
+[-] divided into MIG devices   [?] claims unknown   [x] unreadable
 
-A GPU is free where `gpu-tracker available --gb=<its brand>` gives it: at most 20 % of
-its memory is in use and nobody has claimed it. Without --gb that gives GPUs of one
-brand alone, and none that shares the system's memory. The index is the place in PCI
-bus order.
+A GPU is free if nobody has claimed it and at most 20 % of its memory is in use.
+gpu-tracker available lists such GPUs. The index is the position in PCI bus order.
 """
 
 OPTION_OF = {'gpu_brand': '--gb'}

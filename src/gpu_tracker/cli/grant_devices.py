@@ -21,11 +21,10 @@ Options:
   -h --help             Print this text.
   -v --version          Print the version.
 
-Where the devices controller of cgroup version 1 limits the process, the group gets
-rules in its devices.allow. Where it is in a group of version 2, systemd is asked to
-allow its unit the devices until it is started anew; filters of others stay untouched.
-What has been done, and how to undo it, is printed on standard output. Only root can
-do it. Exit code 125: it could not be done, with the reason on standard error.
+In a control group of version 1, rules are added to its devices.allow. In a group of
+version 2, systemd allows the unit the devices until its next start; device filters of
+other programs stay. It prints the changes, and how to undo them. Only root can do it.
+Exit code 125: it failed; the reason is on standard error.
 """
 
 

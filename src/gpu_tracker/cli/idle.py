@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gpu_tracker.idle.config.idle_settings import Settings
 
 TEXT = """
-Runs the programs that a configuration file names on GPUs while nobody uses these, and
-stops them at once when somebody does. It reads the files of gpu_mon as they are.
+Runs programs on GPUs while nobody uses them, and stops them as soon as somebody does.
+Configuration files of gpu_mon work unchanged.
 
 Usage:
   gpu-tracker idle [--config=<file>] [--check] [--dry-run] [--devices=<folder>]
@@ -26,27 +26,26 @@ Usage:
   gpu-tracker idle status [--format=<format> | --json] [--socket=<path>]
 
 Commands:
-  status                Ask the monitor that runs: which GPUs are idle or busy, since
-                        when and by whom, and what runs on them.
+  status                Show the state of the running monitor: which GPUs are idle or
+                        busy, since when and by whom, and what runs on them.
 
 Options:
   -c --config=<file>    The configuration file. [default: ~/.config/gpu_mon.conf]
-  --check               Only check the file. Exit code 0: a monitor would start with it.
+  --check               Only check the file. Exit code 0: the file is valid.
   --print-config        Print a configuration file with all keys, explained.
-  --dry-run             Start and stop nothing; say what would be done.
-  -f --format=<format>  How status shows it: text, a table, or json, one object whose keys
-                        the documentation lists. [default: text]
+  --dry-run             Start and stop nothing; log what would be done.
+  -f --format=<format>  The format of status: text (a table) or json. [default: text]
   --json                The same as --format=json.
-  --devices=<folder>    Where the files of the GPUs are, as nvidia0. [default: /dev]
-  --socket=<path>       Where the monitor answers: a Unix socket. Default: idle.sock in
-                        this user's folder for such files.
+  --devices=<folder>    The folder of the GPU device files. [default: /dev]
+  --socket=<path>       The Unix socket of the monitor, for status. Default: idle.sock in
+                        the user's runtime folder.
   --verbose             Log debug messages too.
   -h --help             Print this text.
   -v --version          Print the version.
 
-Messages go to standard error. SIGHUP reads the file again, SIGTERM and Ctrl-C stop the
+Messages go to standard error. SIGHUP reloads the file. SIGTERM and Ctrl-C stop the
 programs and then the monitor. Exit code 125: the file has errors, another monitor
-watches the same GPUs, or none answers.
+watches the same GPUs, or, for status, no monitor answers.
 """
 
 

@@ -13,31 +13,29 @@ if TYPE_CHECKING:
     from gpu_tracker.jobs.job_report import JobReport
 
 TEXT = """
-Makes one report of all ranks of a job, which have run with gpu-tracker --job=FOLDER:
-who used how much, on which node, which rank was the slowest, which was killed or
-never began. While the job runs it shows what is there.
+Makes one report of all ranks of a job that ran with gpu-tracker --job=FOLDER: the use
+of each rank and node, the slowest rank, and ranks that were killed or never began.
+While the job runs, the report covers what has been written so far.
 
 Usage:
   gpu-tracker merge [options] <folder>...
 
 Options:
-  -f --format=<format>  text, json, summary, which is the totals alone, or parquet:
-                        the samples of all recordings as one dataset, in folders
-                        job=... and rank=... that DuckDB, Polars, Dask and Spark
-                        read. [default: text]
+  -f --format=<format>  text, json, summary (only the totals) or parquet: a dataset
+                        of all samples for DuckDB, Polars, Dask and Spark, with
+                        the folders job=... and rank=... [default: text]
   --json                The same as --format=json.
-  -o --output=<path>    Where to write it: a file, or with parquet a folder, which
-                        must not be there yet; - is standard output, the
-                        default.
-  --recordings          Read all recordings. Without it they are read where there
-                        are 2,000 at most, since each takes some milliseconds.
-  --no-recordings       Read none: the largest RAM of several ranks at one moment
-                        has bounds only then, and there are no regions.
+  -o --output=<path>    Write to this file, or for parquet to this new folder; - is
+                        standard output, the default.
+  --recordings          Read all recordings. By default they are read only if there
+                        are at most 2,000, since each takes a few milliseconds.
+  --no-recordings       Read no recordings: the report is faster, but has only bounds
+                        of the RAM of several ranks together, and no regions.
   -h --help             Print this text.
   -v --version          Print the version.
 
-Several folders are one report: those of the tasks of an array, for example. As a
-page for a browser it is written by gpu-tracker report <folder>.
+Several folders make one report, for example those of an array's tasks.
+gpu-tracker report <folder> writes it as an HTML page.
 """
 
 

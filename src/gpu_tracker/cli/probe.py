@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from gpu_tracker.cli.probing import ProbeMaker
 
 TEXT = f"""
-Shows what a program and all that it starts do with CUDA, seen from outside: kernel
-launches, memory, streams, failed calls, and the time between launches and
-synchronisations. The program is neither changed nor restarted. Linux, as root or with
-the capabilities BPF and PERFMON.
+Traces the CUDA calls of a program and everything it starts: kernel launches, memory,
+streams, failed calls, and the time between launches and synchronisations. The program
+is neither changed nor restarted. Needs Linux, and root or the capabilities BPF and
+PERFMON.
 
 Usage:
   gpu-tracker probe [options] [--library=<path>]... [--limit=<limit>]...
@@ -33,36 +33,34 @@ Usage:
   gpu-tracker probe --pid=<pid> [options] [--library=<path>]... [--limit=<limit>]...
 
 Options:
-  -e --execute=<command>  A whole shell command, in quotes. Without -e, a program with
-                        its arguments stands behind the options, and is passed on
-                        untouched.
-  --pid=<pid>           Probe a process that runs already, until it ends or Ctrl-C
-                        ends the probing: its ID, a whole number.
-  --duration=<seconds>  Probe for so long at most. A command goes on afterwards.
-  -f --format=<format>  How to write the report: text, or json, one object whose keys
-                        the documentation lists. [default: text]
+  -e --execute=<command>  Run a shell command in quotes. Without -e, write the program
+                        and its arguments after the options.
+  --pid=<pid>           Probe a running process by its ID, until it ends or you press
+                        Ctrl-C.
+  --duration=<seconds>  Probe at most this time. A command goes on afterwards.
+  -f --format=<format>  text or json. [default: text]
   --json                The same as --format=json.
-  --live                Show also each second what has happened until then, on a
-                        terminal in place and with the rates of the last second. JSON is
-                        one object a line. With --pid the key q ends it.
-  --st, --interval=<seconds>  The time between two reports of --live: a number of
-                        seconds, 0.1 at least. [default: 1]
-  -o --output=<file>    Where to write the report: a path. Default: standard output.
-  --top=<n>             Kernels to show of each process: the n most launched and the n
-                        with the most time. JSON has more. [default: 5]
-  --library=<path>      A library or program with CUDA's functions that is not found
-                        by its name.
-  --limit=<limit>       A bound on what is held in memory, as kernels=32768. These
-                        are the bounds, which the documentation explains:
+  --live                Also show the figures so far each second, in place in a
+                        terminal. JSON is one object a line. With --pid the key q
+                        ends it.
+  --st, --interval=<seconds>  The time between two reports of --live, in seconds, at
+                        least 0.1. [default: 1]
+  -o --output=<file>    Write the report to this file. Default: standard output.
+  --top=<n>             The number of kernels to show of each process: the n most
+                        launched and the n with the most time. JSON has more.
+                        [default: 5]
+  --library=<path>      A library or program that contains CUDA's functions under an
+                        unusual file name.
+  --limit=<limit>       A bound on memory use, such as kernels=32768. These are the
+                        bounds, explained in the documentation, and their defaults:
 {LIMITS}
   -h --help             Print this text.
   -v --version          Print the version.
 
-The command keeps its standard input, output and error, and its signals. The exit
-code is the command's own, 128 + n where signal n ended it, 127 where it was not
-found, 126 where it could not be started, and 125 where gpu-tracker itself failed.
-Where probing is not possible, a line on standard error says why, and the command runs
-all the same; the report then has this reason alone. With --pid the exit code is 125.
+The command keeps its standard input, output, error and signals. Exit codes: the
+command's own; 128 + n if signal n ended it; 127 if it was not found; 126 if it could
+not be started; 125 if gpu-tracker failed. If probing is impossible, the reason is
+printed and reported, and the command runs unprobed; with --pid the exit code is 125.
 """
 
 

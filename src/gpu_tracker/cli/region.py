@@ -24,17 +24,17 @@ Usage:
   gpu-tracker region --shell
 
 Options:
-  -a --attribute=<k=v>   What tells this step from others of the name, as epoch=3; can
-                         be given several times.
-  --shell                Print functions for shell scripts, by which a step costs no
+  -a --attribute=<k=v>   A label of this step, such as epoch=3. It can be given
+                         several times.
+  --shell                Print shell functions that mark steps without starting a
                          process: eval "$(gpu-tracker region --shell)"
   -h --help              Print this text.
   -v --version           Print the version.
 
-Where nothing tracks, the command takes the place of gpu-tracker. Else gpu-tracker
-waits for it, and passes signals on. Exit code: the command's own, 128 and its number
-where a signal has ended it; 125 where gpu-tracker fails; 126 and 127 where the command
-cannot be started or is not found.
+If the script is not tracked, gpu-tracker becomes the command (exec). Otherwise it
+waits for the command and forwards signals. Exit codes: the command's own; 128 + n if
+signal n ended it; 127 if it was not found; 126 if it could not be started; 125 if
+gpu-tracker failed.
 """
 
 

@@ -26,25 +26,25 @@ _EXTRA = frozenset({'aiohttp', 'h11', 'prometheus_client', 'starlette', 'uvicorn
 """What the extra ``fleet`` installs and what that needs, as far as it is imported here."""
 
 _LINES = """\
-  --host=<host>         Where to listen: a name or an address of this machine's.
+  --host=<host>         The name or address of this machine to listen on.
                         [default: 127.0.0.1]
-  --port=<port>         The TCP port. 0: any that is free. [default: {port}]
-  --tls-cert=<file>     Serve over TLS with this certificate, a PEM file: the server's
-                        own first, then those between it and its authority.
+  --port=<port>         The TCP port; 0 is any free one. [default: {port}]
+  --tls-cert=<file>     Serve over TLS with this certificate, a PEM file. The server's
+                        certificate comes first, intermediate ones follow.
   --tls-key=<file>      The certificate's private key, a PEM file without a password.
-                        Default: it is in the file of --tls-cert.
+                        Default: the file of --tls-cert.
   --tls-client-ca=<file>  Serve only clients that have a certificate of one of the
                         authorities in this PEM file. Needs --tls-cert.
   --server-name=<names>  Names by which clients may ask for this server, separated by
                         commas, beside the machine's own names and all addresses.
-  --insecure            Listen where other machines can reach it without TLS or without
-                        a secret: they can read which user runs what on which GPU.
+  --insecure            Allow other machines to connect without TLS or a secret: they
+                        can read which user runs what on which GPU.
 """
 
 COMMANDS_LINES = """\
-  --commands=<what>     How much clients may read of the command lines of processes and
-                        claims here: program (the names of program and script), full
-                        (passwords in arguments too), or none. Default: program.
+  --commands=<what>     Which part of command lines to show: program (the names of
+                        program and script), full (with arguments, which may contain
+                        passwords), or none. Default: program.
 """
 
 

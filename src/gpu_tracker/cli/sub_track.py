@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gpu_tracker.sub_tracker import ComparisonResults, SubTrackingResults
 
 TEXT = """
-Says what was used in each code block of a run that gpu-tracker 5 or this one has
-tracked, and compares runs. New programs use regions: see `gpu-tracker show` and
+Reports the use of each code block of a run, tracked by gpu-tracker 5 or this version,
+and compares runs. New programs use regions: see `gpu-tracker show` and
 `gpu-tracker compare`.
 
 Usage:
@@ -27,30 +27,30 @@ Usage:
                                 [<name=file>...]
 
 Commands:
-  combine               Write the code blocks of several files to a new one.
-  analyze               Say what was used in the whole run and in each code block.
-  compare               Compare the results of several runs, as analyze has written
-                        them with `-f json -o FILE`.
+  combine               Write the code blocks of several files to a new file.
+  analyze               Report the use of the whole run and of each code block.
+  compare               Compare the results of several runs, which analyze wrote with
+                        `-f json -o FILE`.
 
 Options:
-  --tf=<file>           What was tracked: .csv, .sqlite or a recording.
-  --stf=<file>          The code blocks: .csv, .sqlite or a recording; of combine the
-                        file that is made, .csv or .sqlite.
-  -p --path=<path>      A file to combine; a folder stands for the files in it that end
-                        as the new one does. May be given several times.
+  --tf=<file>           The tracking file: .csv, .sqlite or a recording.
+  --stf=<file>          The file of code blocks: .csv, .sqlite or a recording. For
+                        combine, the new file: .csv or .sqlite.
+  -p --path=<path>      A file to combine, or a folder: its files with the ending of the
+                        new file. May be given several times.
   -m --map=<name=file>  The name of a run and the file with its results. May be given
                         several times.
   --stat=<statistic>    What to compare: min, max, mean or std. Default: mean.
-  --cconfig=<file>      A JSON file with an object "file_path_map", the results by the
-                        names of runs, and "statistic". -m adds to it, and --stat goes
-                        before it.
+  --cconfig=<file>      A JSON file with "file_path_map", an object of result files by
+                        the names of runs, and "statistic". -m adds files; --stat
+                        overrides "statistic".
   -o --output=<file>    Write to this file; - is standard output, the default.
   -f --format=<format>  text or json. [default: text]
   --json                The same as --format=json.
   -h --help             Print this text.
   -v --version          Print the version.
 
-Exit code 125: a file cannot be read or written, or is something else.
+Exit code 125: a file cannot be read or written, or has the wrong format.
 """
 
 _FORMATS = ('text', 'json')

@@ -34,86 +34,85 @@ Usage:
   gpu-tracker --pid=<pid> [options]
 
 Options:
-  -e --execute=<command>  A whole shell command, in quotes: pipes, redirections,
-                          && and the like work in it. Without -e, a program with
-                          its arguments stands behind the options, and is passed on
-                          untouched; behind -- its name may be that of a command of
-                          gpu-tracker, such as report, or begin with a dash.
-  --pid=<pid>             Track a process that runs already, until it ends or
-                          Ctrl-C ends the tracking: its ID, a whole number.
-  -o --output=<file>      Where to write the report: a path, or - for standard
-                          output, the default.
-  -f --format=<format>    How to write the report: text, json, summary, which has
-                          twelve lines at most, or csv: one line a run, below one
-                          with the names of the figures. [default: text]
+  -e --execute=<command>  Run a shell command in quotes, with pipes, redirections,
+                          && and so on. Without -e, write the program and its
+                          arguments after the options. Put -- before a program
+                          that is named like a command of gpu-tracker, such as
+                          report, or begins with a dash.
+  --pid=<pid>             Track a running process by its ID, until it ends or you
+                          press Ctrl-C.
+  -o --output=<file>      Write the report to this file; - is standard output, the
+                          default.
+  -f --format=<format>    text, json, summary (at most twelve lines) or csv (a
+                          header and one line for the run). [default: text]
 {common}
-  --time-limit=<time>     End the command with all that it has started after this
-                          time, such as 90 (seconds), 30m or 1.5h. See Limits below.
+  --time-limit=<time>     End the command and everything it started after this time,
+                          such as 90 (seconds), 30m or 1.5h. See Limits below.
 
 More options:
   --json                  The same as --format=json.
-  --append                Add the line of --format=csv to those in the file of
-                          --output: a table of runs.
-  --tconfig=<file>        A JSON file with parameters of Tracker, as for gpu-tracker
-                          5. Options go before it.
+  --append                With --format=csv: add the line to the table in the file
+                          of --output.
+  --tconfig=<file>        Read parameters of Tracker from this JSON file, as
+                          gpu-tracker 5 did. Options override it.
 {of_tracker}
-  --cgroup                Give the command a control group of its own, where one can
-                          be had (Linux), and report what that has used: CPU time,
-                          memory with page cache, storage, processes. What the
-                          command leaves running is ended with it then.
-  --cpu-limit=<time>      The same after so much CPU time of all of them together.
-  --memory-limit=<size>   The same where they have more RAM together, such as 2GB or
-                          512MiB: a soft limit, checked at each sample; a hard
-                          one with --cgroup, kept by the kernel.
-  --gpu-memory-limit=<size>  The same of GPU memory.
-  --kill-after=<time>     Send SIGKILL so long after SIGTERM. Default: 10s.
-  --live                  Show what it uses while it runs, on a terminal to which it
-                          does not write: redirect its output, as in > out.txt 2>&1.
-  --verbose               Print also how the run was sampled: samples, late and
-                          skipped ones, their cost, and why figures may be too low.
-  -q --quiet              Print nothing but errors and the report: no warnings, and
-                          not how the command has ended.
+  --cgroup                Run the command in a control group of its own, if
+                          possible (Linux), and report the use of the group: CPU
+                          time, memory with page cache, storage, processes.
+                          Processes left over at the end are killed.
+  --cpu-limit=<time>      End the command after this CPU time of all its processes.
+  --memory-limit=<size>   End the command if its processes have more RAM together,
+                          such as 2GB or 512MiB. Checked at each sample; with
+                          --cgroup the kernel enforces it.
+  --gpu-memory-limit=<size>  End the command if it has more GPU memory.
+  --kill-after=<time>     The time from SIGTERM to SIGKILL. Default: 10s.
+  --live                  Live view in the terminal. Redirect the program's output:
+                          gpu-tracker --live CMD > out.txt 2>&1
+  --verbose               Also print statistics of the sampling: samples, delays,
+                          cost, and why figures may be too low.
+  -q --quiet              Print only errors and the report: no warnings, no exit
+                          status of the command.
   -h --help               Print this text.
   -v --version            Print the version.
 
-In the paths of -o, --record and --job, {{job}}, {{rank}}, {{node}} and {{pid}} stand for
-what the launcher says (Slurm, mpirun, torchrun and others) and for the process.
+{{job}}, {{rank}}, {{node}} and {{pid}} are replaced in the paths of -o, --record and --job.
+The launcher (Slurm, mpirun, torchrun and others) sets job, rank and node.
 
 Environment variables set defaults: GPU_TRACKER_FORMAT=json, GPU_TRACKER_QUIET=1,
 GPU_TRACKER_SLEEP_TIME=0.1. A default that does not fit other options is ignored.
 -e, --pid, -o and --job have no variable.
 
-Limits: past one, the command and all that it has started, daemons too, get SIGTERM,
-and SIGKILL after --kill-after. The report is complete and names the limit. Those of
-CPU and memory are soft: they are checked at each sample, see --sleep-time.
+Limits: the command and everything it started, daemons too, get SIGTERM at a limit,
+and SIGKILL after --kill-after. The report is complete and names the limit. CPU and
+memory are checked at each sample (--sleep-time).
 
 Other commands:
-  gpu-tracker gpus        Show the GPUs of this machine; in short, gpu-tracker ls.
-  gpu-tracker available   Name those that are free, claim them, run a command on
-                          them.
-  gpu-tracker atopgpud    Tell atop of them, as a daemon; in short, atopgpud.
-  gpu-tracker idle        Run programs on them while nobody uses them.
-  gpu-tracker agent       Tell dashboards and Prometheus of them, over HTTP.
-  gpu-tracker dashboard   Show those of many machines on one page.
-  gpu-tracker probe       Show what a program does with CUDA, from outside.
-  gpu-tracker show        Show a recording; export writes it in other formats.
-  gpu-tracker runs        List runs that were killed; show has what they used.
-  gpu-tracker report      Make a page of a recording; plot draws it for print.
-  gpu-tracker watch       Show one whose run goes on, or a running process, live.
+  gpu-tracker gpus        Show the GPUs of this machine. Also: gpu-tracker ls.
+  gpu-tracker available   List free GPUs, claim them, or run a command on them.
+  gpu-tracker atopgpud    Serve GPU statistics to atop. Also: atopgpud.
+  gpu-tracker idle        Run programs on GPUs while nobody uses them.
+  gpu-tracker agent       Serve GPU figures to dashboards and Prometheus over HTTP.
+  gpu-tracker dashboard   Show the GPUs of many machines on one page.
+  gpu-tracker probe       Trace the CUDA calls of a program from outside.
+  gpu-tracker show        Show a recording, or the result of a killed run.
+  gpu-tracker export      Write a recording in another format.
+  gpu-tracker runs        List killed runs.
+  gpu-tracker report      Make an HTML page of a recording.
+  gpu-tracker plot        Draw a recording as a picture.
+  gpu-tracker watch       Show a run or a process live.
   gpu-tracker merge       Make one report of all ranks of a job.
   gpu-tracker compare     Compare recordings of groups of runs.
   gpu-tracker region      Run a command as a named step of a tracked script.
   gpu-tracker sub-track   Read the code blocks of gpu-tracker 5.
-  gpu-tracker explain     Explain a message, by the name that it ends with.
-  gpu-tracker completion  Print the script with which a shell completes all this.
+  gpu-tracker explain     Explain a message by the name at its end.
+  gpu-tracker completion  Print the completion script of a shell.
   gpu-tracker grant-devices  Let the control group of a process open the GPUs.
                           Each has a --help of its own.
 
-The command keeps its standard input, output and error, and its signals. The exit
-code is the command's own, 128 + n where signal n ended it, 127 where it was not
-found, 126 where it could not be started, 125 where gpu-tracker itself failed, and
-124 where a limit has ended the command. Where gpu-tracker cannot measure, it runs
-the command all the same, with a warning.
+The command keeps its standard input, output, error and signals. Exit codes: the
+command's own; 128 + n if signal n ended it; 127 if it was not found; 126 if it
+could not be started; 125 if gpu-tracker failed; 124 if a limit ended it. If
+gpu-tracker cannot measure, it still runs the command, with a warning.
 """
 
 

@@ -10,25 +10,24 @@ from gpu_tracker.cli.watching import EndingSignals, can_draw, on_terminal, print
 from gpu_tracker.errors import GpuTrackerError, RecordingError
 
 TEXT = """
-Shows what a run uses while it goes on: bars for now, lines for the last minutes,
-the peaks so far, the largest processes and the regions that are open.
+Shows a run live: current use, the last minutes, peaks so far, the largest
+processes and the open regions.
 
 Usage:
   gpu-tracker watch <run> [options]
 
-The run is a recording, which gpu-tracker --record=<file> writes, or the ID of a
-process. A process is tracked while it is watched, into a temporary file.
+<run> is a recording that gpu-tracker --record=<file> is writing, or a process ID.
+A process is tracked into a temporary file while it is watched.
 
 Options:
-  --no-color            Use no colours. They are used on a terminal only, where
+  --no-color            Use no colours. By default they are used in a terminal if
                         NO_COLOR is not set.
   -h --help             Print this text.
   -v --version          Print the version.
 
-The screen is drawn twice a second and shows what was recorded up to then. The key
-q and Ctrl-C end the view; the program goes on. When the run has ended, the last
-screen stays. Where standard output is no terminal, one screen is printed as plain
-text.
+The screen is refreshed twice a second. The key q and Ctrl-C end the view; the
+program goes on. After the end of the run the last screen stays. If standard output
+is not a terminal, one screen is printed as plain text.
 """
 
 

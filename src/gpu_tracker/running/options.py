@@ -178,7 +178,7 @@ OPTIONS = (
         default='gigabytes',
         in_notebook=True,
         help='The unit of RAM: bytes, kilobytes, megabytes, gigabytes or terabytes, in short B, kB, MB, GB, TB; KiB, '
-        'MiB, GiB or TiB. With --format=text or summary also auto: the unit that suits each figure.',
+        'MiB, GiB or TiB. With auto, for --format=text and summary, each figure has its own unit.',
     ),
     Option(
         'gpu_ram_unit',
@@ -205,8 +205,8 @@ OPTIONS = (
         'cores',
         read=checks.as_cores,
         in_notebook=True,
-        help='How many cores the program is expected to use. Its hardware percentages are divided by them. A positive '
-        'whole number, or allowed: the cores that affinity and control groups leave to it. Default: all cores of the '
+        help='The number of cores that the program should use. CPU utilization by hardware is relative to it. A '
+        'positive whole number, or allowed: the cores left by affinity and control groups. Default: all cores of the '
         'machine.',
     ),
     Option(
@@ -216,7 +216,7 @@ OPTIONS = (
         'uuids',
         read=checks.as_uuids,
         in_notebook=True,
-        help='The GPUs whose utilization counts: UUIDs with commas between them. Default: all GPUs.',
+        help='The GPUs for the utilization figures: UUIDs with commas between them. Default: all GPUs.',
     ),
     Option(
         'gpu_brand',
@@ -233,15 +233,15 @@ OPTIONS = (
         'percent',
         read=checks.as_percent,
         in_notebook=True,
-        help='What measuring may cost, in percent of one core: above 0 and at most 100. Past it, samples are skipped.',
+        help='The largest cost of measuring, in percent of one core: above 0 and at most 100. Beyond it, samples are '
+        'skipped.',
     ),
     Option(
         'cuda',
         checks.flag,
         ('--cuda',),
         default=False,
-        help='Also report its CUDA calls: launches, memory, streams. Needs libbpf and the right to load BPF programs; '
-        'without them there is a warning.',
+        help='Also report CUDA calls: launches, memory, streams. Needs libbpf and the right to load BPF programs.',
     ),
     Option(
         'sections',
@@ -251,8 +251,7 @@ OPTIONS = (
         default=(),
         read=checks.as_names,
         in_notebook=True,
-        help='What else to report, with commas between: io (what it reads and writes), energy (of GPUs and CPUs), '
-        'cuda.',
+        help='More sections of the report, with commas between: io (reads, writes), energy (of GPUs and CPUs), cuda.',
     ),
     Option('resource_usage_file', checks.usage_file),
     Option(
@@ -261,7 +260,7 @@ OPTIONS = (
         ('--overwrite',),
         default=False,
         in_notebook=True,
-        help='Replace a recording that is there already.',
+        help='Replace an existing recording.',
     ),
     Option(
         'tracking_file',
@@ -270,8 +269,7 @@ OPTIONS = (
         'file',
         read=checks.as_path,
         in_notebook=True,
-        help='Record the run into a file: a path. gpu-tracker show reads it. A file whose name ends in .csv holds the '
-        'samples alone.',
+        help='Record the run in this file, for gpu-tracker show and others. A .csv file contains only the samples.',
     ),
     Option(
         'job_folder',
@@ -279,8 +277,8 @@ OPTIONS = (
         ('--job',),
         'folder',
         read=checks.as_path,
-        help='Write what this rank of a job uses, with a recording, into a folder that all ranks share. gpu-tracker '
-        'merge <folder> makes one report of them. Nothing is printed then.',
+        help='Write the report and recording of this rank of a job into a folder that all ranks share, and print '
+        'nothing. gpu-tracker merge <folder> makes one report of all ranks.',
     ),
     Option(
         'per_process',
@@ -288,7 +286,7 @@ OPTIONS = (
         ('--per-process',),
         default=False,
         in_notebook=True,
-        help='Record each process by itself too.',
+        help='Also record each process separately.',
     ),
     Option('n_join_attempts', checks.count, default=5),
     Option('join_timeout', checks.positive, default=10.0),
@@ -297,7 +295,7 @@ OPTIONS = (
         checks.flag,
         ('--disable-logs',),
         default=False,
-        help='Print no warnings. Errors and the report are printed all the same.',
+        help='Print no warnings. Errors and the report are still printed.',
     ),
 )
 """All options, in the order in which they are checked: a check may use the options above it."""

@@ -33,7 +33,7 @@ def read(*arguments: str) -> ProbeRequest | str:
 
 def test_the_help_and_the_version() -> None:
     assert read('--help') == read('-h')
-    assert read('--help').startswith('Shows what a program and all that it starts do with CUDA')
+    assert read('--help').startswith('Traces the CUDA calls of a program and everything it starts')
     assert read('-v') == read('--version') == 'gpu-tracker 6.0.0\n'
 
 
