@@ -62,15 +62,14 @@ def write(folders: Sequence[str], format_name: str, path: str | None, *, with_re
     :param with_recordings: See :func:`gpu_tracker.load_job`.
     """
     from gpu_tracker.jobs.loading import load_job  # noqa: PLC0415 - help does without
-    from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
 
     destination = output.Destination(path)
     destination.check(path)
     try:
         report = load_job(folders, with_recordings=with_recordings)
-    except RecordingError as error:
+    except RecordingError:
         destination.forget()
-        raise RecordingError(printable(str(error))) from error
+        raise
     text = _text(report, format_name)
     if path is None:
         return output.print_text(f'{text}\n')
@@ -91,10 +90,7 @@ def _write_dataset(folders: Sequence[str], path: str) -> int:
     from gpu_tracker.jobs.dataset import write_dataset  # noqa: PLC0415 - as above
     from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
 
-    try:
-        written, left_out = write_dataset(folders, path)
-    except RecordingError as error:
-        raise RecordingError(printable(str(error))) from error
+    written, left_out = write_dataset(folders, path)
     for problem in left_out:
         output.complain(printable(problem))
     output.say(f'The dataset of {written} recordings is in {printable(path)}')
