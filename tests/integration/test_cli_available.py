@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EIGHT = [
-    Gpu(total=40 * GB, used=GB, temperature=31, power_limit=400_000),
+    Gpu(total=40 * GB, used=GB, util=0, temperature=31, power_limit=400_000),
     Gpu(total=40 * GB, used=38 * GB, util=97, temperature=64, processes=[Process(NO_SUCH_PROCESS, memory=37 * GB)]),
     Gpu(total=40 * GB, used=8 * GB, util=58, temperature=55, power_limit=300_000),
-    Gpu(uuid='GPU-3a', total=80 * GB, util=5, temperature=50, power_limit=700_000),
+    Gpu(uuid='GPU-3a', total=80 * GB, util=4, temperature=50, power_limit=700_000),
     Gpu(total=None, uuid='GPU-3b', processes=[Process(1)]),
     Gpu(
         total=80 * GB,
@@ -35,7 +35,8 @@ HINT = "Try 'gpu-tracker available --help'.\n"
 SIZE = 'a size with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
 
 IN_USE = '  GPU 1 (NVIDIA Simulated GPU): 95.0 % of its memory is in use; at most 20 % may be\n'
-UNIFIED = '  GPU 4 (NVIDIA Simulated GPU): a process computes on it, and it does not report its memory\n'
+BUSY = '  GPU 2 (NVIDIA Simulated GPU): its utilization is 58 %; a free GPU has less than 5 %\n'
+UNIFIED = '  GPU 4 (NVIDIA Simulated GPU): a process computes on it\n'
 SPLIT = '  GPU 5 (NVIDIA Simulated GPU): in MIG mode; its MIG devices are chosen by UUID\n'
 LOST = '  GPU 6: lost: fallen off the bus or otherwise out of reach (NVML code 15)\n'
 CLOSED = '  GPU 7: may not be read by this user (NVML code 4)\n'
@@ -49,21 +50,24 @@ def eight(machine: Machine) -> Machine:
 
 def test_free_gpus_are_named(eight: Machine) -> None:
     named = [
-        ([], '0,2,3'),
-        (['-l', '1'], '0'),
-        (['--limit=2'], '0,2'),
-        (['-n', '1'], '0'),
+        ([], '3,0'),
+        (['-l', '1'], '3'),
+        (['--limit=2'], '3,0'),
+        (['-n', '1'], '3'),
+        (['--max-used-percent=20'], '0,2,3'),
+        (['--max-used-percent=20', '--order=free'], '3,0,2'),
+        (['--max-used-percent=2', '--max-utilization=60'], '3'),
         (['--max-used-percent=19.9'], '0,3'),
         (['--max-used-percent=100'], '0,1,2,3,4'),
-        (['--max-utilization=50'], '0,3'),
-        (['--min-free=30GiB'], '0,3'),  # 32 GB are 29.8 GiB
-        (['--max-temperature=50'], '0,3'),
-        (['--order=free'], '3,0,2'),
+        (['--max-utilization=58'], '3,0,2'),
+        (['--min-free=30GiB'], '3,0'),  # 32 GB are 29.8 GiB
+        (['--max-temperature=50'], '3,0'),
+        (['--order=index'], '0,3'),
         (['--order=power', '-l', '2'], '3,0'),
-        ([f'--exclude=3, {ZERO}'], '2'),
-        (['--exclude=GPU-3a'], '0,2'),
-        (['--uuid'], f'{ZERO},{TWO},GPU-3a,MIG-5-1'),
-        (['--uuid', '--order=power'], f'GPU-3a,MIG-5-1,{ZERO},{TWO}'),
+        ([f'--exclude=3, {ZERO}', '--max-used-percent=20'], '2'),
+        (['--exclude=GPU-3a'], '0'),
+        (['--uuid'], f'GPU-3a,{ZERO},MIG-5-1'),
+        (['--uuid', '--order=power'], f'GPU-3a,MIG-5-1,{ZERO}'),
         (['--uuid', '--exclude=0,MIG-5-1', '--max-used-percent=50'], f'{TWO},GPU-3a,MIG-5-0'),
         (['--uuid', '--max-temperature=44'], f'{ZERO},MIG-5-1'),  # a MIG device is as hot as its GPU
     ]
@@ -73,19 +77,19 @@ def test_free_gpus_are_named(eight: Machine) -> None:
 
 def test_where_too_few_are_free_each_gpu_has_its_reason(eight: Machine) -> None:
     said = {
-        '-n 4': f'3 GPUs are available, not 4\n{IN_USE}{UNIFIED}{SPLIT}{LOST}{CLOSED}',
-        '-n 2 --max-utilization=4': (
+        '-n 4': f'2 GPUs are available, not 4\n{IN_USE}{BUSY}{UNIFIED}{SPLIT}{LOST}{CLOSED}',
+        '-n 2 --max-utilization=3': (
             '1 GPU is available, not 2\n'
             f'{IN_USE}'
-            '  GPU 2 (NVIDIA Simulated GPU): its utilization is 58 %; at most 4 % may be\n'
-            '  GPU 3 (NVIDIA Simulated GPU): its utilization is 5 %; at most 4 % may be\n'
+            '  GPU 2 (NVIDIA Simulated GPU): its utilization is 58 %; at most 3 % may be\n'
+            '  GPU 3 (NVIDIA Simulated GPU): its utilization is 4 %; at most 3 % may be\n'
             f'{UNIFIED}{SPLIT}{LOST}{CLOSED}'
         ),
         '-l 1 --max-temperature=30.5': (
             'no GPU is available\n'
             '  GPU 0 (NVIDIA Simulated GPU): it has 31 °C; at most 30.5 °C may be\n'
             f'{IN_USE}'
-            '  GPU 2 (NVIDIA Simulated GPU): it has 55 °C; at most 30.5 °C may be\n'
+            f'{BUSY}'
             '  GPU 3 (NVIDIA Simulated GPU): it has 50 °C; at most 30.5 °C may be\n'
             f'{UNIFIED}{SPLIT}{LOST}{CLOSED}'
         ),
@@ -99,8 +103,8 @@ def test_where_too_few_are_free_each_gpu_has_its_reason(eight: Machine) -> None:
             f'{SPLIT}{LOST}{CLOSED}'
         ),
         '--uuid -n 5': (
-            '4 GPUs are available, not 5\n'
-            f'{IN_USE}{UNIFIED}'
+            '3 GPUs are available, not 5\n'
+            f'{IN_USE}{BUSY}{UNIFIED}'
             '  GPU 5 MIG 0 (NVIDIA Simulated GPU MIG 1g): 45.0 % of its memory is in use; at most 20 % may be\n'
             f'{LOST}{CLOSED}'
         ),
@@ -235,7 +239,7 @@ def test_unified_memory_is_free_while_nothing_computes_on_it(machine: Machine) -
     assert machine.available() == '0,1'
     assert machine.told('available', '-n', '3')[2] == (
         'gpu-tracker: 2 GPUs are available, not 3\n'
-        '  GPU 2 (NVIDIA Simulated GPU): 2 processes compute on it, and it does not report its memory\n'
+        '  GPU 2 (NVIDIA Simulated GPU): 2 processes compute on it\n'
         '  GPU 3 (NVIDIA Simulated GPU): neither its memory nor its processes are reported\n'
     )
 

@@ -34,7 +34,7 @@ REASON = '  GPU {} (NVIDIA Simulated GPU): {} % of its memory is in use; at most
 def four(machine: Machine) -> Machine:
     machine.write(
         gpus=[
-            Gpu(uuid='GPU-a', total=40 * GB, used=GB, util=50, temperature=60, power_limit=300_000),
+            Gpu(uuid='GPU-a', total=40 * GB, used=GB, util=4, temperature=60, power_limit=300_000),
             Gpu(uuid='GPU-b', total=40 * GB, used=38 * GB, temperature=40),
             Gpu(uuid='GPU-c', total=80 * GB, used=16 * GB, temperature=50, power_limit=700_000),
             Gpu(uuid='GPU-d', total=20 * GB, mig=[Mig(uuid='MIG-d', gi=1, total=10 * GB, used=0)]),
@@ -77,19 +77,19 @@ def test_gpu_info_has_the_keys_and_units_that_nvgpu_has(machine: Machine) -> Non
 
 def test_available_gpus(four: Machine) -> None:
     calls = {
-        '': ['0', '2'],
+        '': ['2', '0'],
         '20.0': ['0', '2'],
         'max_used_percent=10': ['0'],
         '95': ['0', '1', '2'],
-        'limit=1': ['0'],
-        'max_utilization=49.9': ['2'],
+        'limit=1': ['2'],
+        'max_utilization=3.9': ['2'],
         'min_free=10**9 * 50': ['2'],
-        'min_free="39GB"': ['0', '2'],
+        'min_free="39GB"': ['2', '0'],
         'min_free="39GiB"': ['2'],
         'max_temperature=50': ['2'],
-        'order="free"': ['2', '0'],
+        'order="index"': ['0', '2'],
         'order="power"': ['2', '0'],
-        'uuid=True': ['GPU-a', 'GPU-c', 'MIG-d'],
+        'uuid=True': ['GPU-c', 'GPU-a', 'MIG-d'],
         'uuid=True, exclude=[0, "GPU-c"]': ['MIG-d'],
         'exclude=(0, 2)': [],
         'max_temperature=0': [],
@@ -127,7 +127,7 @@ def among(value):
 
 print(json.dumps([among(value) for value in ('2,0', '1,2', 'GPU-a', '', '-1')]))
 """
-    assert four.forked_answer(text) == [['0', '2'], ['2'], ['0'], [], []]
+    assert four.forked_answer(text) == [['2', '0'], ['2'], ['0'], [], []]
 
 
 def test_without_a_driver_there_is_nothing_and_with_a_broken_one_an_error(machine: Machine) -> None:
@@ -153,11 +153,11 @@ def more():
         raise AssertionError
 
 def failing():
-    with gput.claim_gpus(1, order='free') as gpus:
+    with gput.claim_gpus(1) as gpus:
         raise KeyError(gpus)
 
 answers = []
-with gput.claim_gpus(1) as gpus:
+with gput.claim_gpus(1, order='index') as gpus:
     answers += [gpus, gput.available_gpus(), error_of(more)]
     with gput.claim_gpus(1, uuid=True, seconds=1000) as other:
         answers += [other, gput.available_gpus()]
@@ -184,10 +184,10 @@ print(json.dumps([os.getpid(), answers]))
         ['GpusUnavailableError', f'1 GPU is available, not 2\n{claimed.format(user)}\n{in_use}\n{split}'],
         ['GPU-c'],
         [],
-        ['0', '2'],
+        ['2', '0'],
         ['KeyError', "['2']"],
-        ['0', '2'],
-        ['0', '2'],
+        ['2', '0'],
+        ['2', '0'],
         ['2 GPUs are available, not 3', in_use.strip(), split.strip()],
     ]
 
@@ -207,13 +207,13 @@ def test_a_claim_is_kept_by_a_forked_child_that_leaves_and_ends_with_a_kill(four
     holder = [sys.executable, '-c', HOLDER]
     options = {'stdin': subprocess.PIPE, 'stdout': subprocess.PIPE, 'text': True, 'env': four.environment()}
     with subprocess.Popen(holder, **options) as process:
-        assert process.stdout.readline() == '0 2\n'
+        assert process.stdout.readline() == '2 0\n'
         assert process.stdout.readline() == 'child has left\n'
         assert four.told('available')[0] == 1
         assert [gpu['claim'] and gpu['claim']['pid'] for gpu in four.gpus()] == [process.pid, None, process.pid, None]
         process.send_signal(signal.SIGKILL)
         eventually(lambda: state_of(process.pid) == 'Z')
-        assert four.available() == '0,2'
+        assert four.available() == '2,0'
 
 
 def test_waiting_for_a_claim(machine: Machine) -> None:

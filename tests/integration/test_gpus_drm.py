@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 TABLES = {
     'amdgpu_gaming': ['amd:0 [~] GPU 0x73bf 73% 4.3/17.2 63°C 2410 187W'],
     'amdgpu_compute': [
-        'amd:0 [ ] Instinct MI300X OAM 97% 3.1/205.8 49°C 2106 305W',
+        'amd:0 [~] Instinct MI300X OAM 97% 3.1/205.8 49°C 2106 305W',
         'amd:1 [ ] Instinct MI300X OAM 0% 0.3/205.8 49°C 132 132W',
     ],
-    'amdgpu_apu': ['amd:0 [ ] GPU 0x163f 35% 1.3/9.7 63°C 200 4W'],
+    'amdgpu_apu': ['amd:0 [~] GPU 0x163f 35% 1.3/9.7 63°C 200 4W'],
     'i915': ['intel:0 [~] GPU 0x9a49 N/A N/A N/A 349 N/A', 'intel:1 [~] GPU 0x56a6 N/A N/A N/A 2000 N/A'],
     'xe': ['intel:0 [ ] GPU 0x64a0 N/A N/A N/A 800 N/A', 'intel:1 [~] GPU 0x56a0 N/A N/A/17.1 52°C 2400 N/A'],
     'nouveau': ['drm:0 [~] nouveau GPU 0x1f97 N/A N/A 44°C N/A 9W'],

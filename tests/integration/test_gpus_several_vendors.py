@@ -231,7 +231,7 @@ def test_the_table_shows_all_and_available_gives_those_of_one_vendor(machine: Ma
     assert machine.told('available') == (0, '1\n', '')
     assert machine.told('available', '--gb=amd') == (0, '0\n', '')
     assert machine.told('available', '--gb=drm', '--uuid') == (0, f'{AMD_UUID},intel-0000:00:02.0\n', '')
-    assert machine.told('available', '--gb=nvidia,amd') == (0, '1,amd:0\n', '')
+    assert machine.told('available', '--gb=nvidia,amd') == (0, 'amd:0,1\n', '')
     code, printed, errors = machine.told('available', '-n', '2')
     assert (code, printed) == (1, '')
     assert errors.startswith('gpu-tracker: 1 GPU is available, not 2\n  GPU 0 (NVIDIA Simulated GPU): ')

@@ -31,14 +31,16 @@ Usage:
 Options:
   -l --limit=<n>             The largest number of GPUs.
   -n --count=<n>             The exact number of GPUs.
-  --max-used-percent=<p>     The largest share of memory in use, in percent.
-                             [default: 20]
+  --max-used-percent=<p>     The largest share of memory in use, in percent. Without
+                             --max-utilization, memory alone decides then.
   --max-utilization=<p>      The highest utilization, in percent.
+  --allow=<names>            Programs that may compute on a free GPU, with commas
+                             between them.
   --min-free=<size>          The least free memory: 10GB, 8GiB or 8G.
   --max-temperature=<c>      The highest temperature, in degrees Celsius.
   --order=<order>            The order of preference: index, free (most free memory
-                             first) or power (highest power limit first).
-                             [default: index]
+                             first) or power (highest power limit first). Default:
+                             free, or index if memory alone decides.
   --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all
                              but NVIDIA's own driver), or several with commas between
                              them. Default: the first of these vendors with dedicated
@@ -52,6 +54,9 @@ Options:
   --claim-seconds=<s>        The longest time of a claim. Required without a command.
   -h --help                  Print this text.
   -v --version               Print the version.
+
+A GPU is free if nobody computes on it: no process but display servers, less than
+5 % utilization, and at most 20 % of its memory in use.
 
 Without a command the GPUs are printed with commas between them. With a command,
 gpu-tracker sets CUDA_VISIBLE_DEVICES to the GPUs and CUDA_DEVICE_ORDER to PCI_BUS_ID,
@@ -70,6 +75,7 @@ OPTION_OF = {
     'max_utilization': '--max-utilization',
     'min_free': '--min-free',
     'max_temperature': '--max-temperature',
+    'allow': '--allow',
     'order': '--order',
     'exclude': '--exclude',
     'gpu_brand': '--gb',
@@ -131,13 +137,14 @@ def _request(values: options.Values) -> Request:
     if values['--limit'] is not None and values['--count'] is not None:
         raise options.UsageError('--limit and --count do not go together: at most so many, or exactly so many')
     return make_request(
-        max_used_percent=_number(values, '--max-used-percent') or 0,
+        max_used_percent=_number(values, '--max-used-percent'),
         max_utilization=_number(values, '--max-utilization'),
         min_free=_text(values, '--min-free'),
         max_temperature=_number(values, '--max-temperature'),
+        allow=_text(values, '--allow') or (),
         limit=_whole_number(values, '--limit'),
         count=_whole_number(values, '--count'),
-        order=_text(values, '--order') or '',
+        order=_text(values, '--order'),
         uuid=bool(values['--uuid']),
         exclude=_text(values, '--exclude') or (),
         gpu_brand=_text(values, '--gb'),

@@ -65,13 +65,14 @@ def gpu_info() -> list[GpuInfo]:
 
 
 def available_gpus(
-    max_used_percent: float = 20.0,
+    max_used_percent: float | None = None,
     *,
     limit: int | None = None,
     max_utilization: float | None = None,
     min_free: int | str | None = None,
     max_temperature: float | None = None,
-    order: str = 'index',
+    allow: str | Sequence[str] = (),
+    order: str | None = None,
     uuid: bool = False,
     exclude: str | Sequence[str | int] = (),
     gpu_brand: str | Sequence[str] | None = None,
@@ -81,13 +82,18 @@ def available_gpus(
     GPUs that are claimed are not free, and neither are those that CUDA_VISIBLE_DEVICES leaves out where it is set; of
     AMD those that ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES leave out, of Intel those that ZE_AFFINITY_MASK does.
 
-    :param max_used_percent: How much of a GPU's memory may be in use, in percent. On a GPU without memory of its own no
-        process may compute.
+    A GPU is free if nobody computes on it: no process but display servers, a utilization below 5 % and at most 20 % of
+    its memory in use.
+
+    :param max_used_percent: How much of a GPU's memory may be in use, in percent. Without ``max_utilization`` memory
+        alone decides then, as in nvgpu. On a GPU without memory of its own no process may compute.
     :param limit: So many at most.
     :param max_utilization: Percent.
     :param min_free: Memory that has to be free: bytes, or a text such as ``'10GB'`` or ``'8GiB'``.
     :param max_temperature: Degrees Celsius.
+    :param allow: Names of programs that may compute on a free GPU, in a list or with commas between them.
     :param order: ``'index'``; ``'free'``, most free memory first; ``'power'``, highest power limit of the board first.
+        None: ``'free'``, or ``'index'`` if memory alone decides.
     :param uuid: Return UUIDs, of MIG devices too, instead of indices.
     :param exclude: GPUs that are not wanted: indices (``5:0`` is a MIG device), UUIDs or beginnings of UUIDs, in a list
         or with commas between them.
@@ -102,6 +108,7 @@ def available_gpus(
         max_utilization=max_utilization,
         min_free=min_free,
         max_temperature=max_temperature,
+        allow=allow,
         limit=limit,
         order=order,
         uuid=uuid,
@@ -126,11 +133,12 @@ def claim_gpus(
     wait: bool = False,
     wait_seconds: float | None = None,
     seconds: float | None = None,
-    max_used_percent: float = 20.0,
+    max_used_percent: float | None = None,
     max_utilization: float | None = None,
     min_free: int | str | None = None,
     max_temperature: float | None = None,
-    order: str = 'index',
+    allow: str | Sequence[str] = (),
+    order: str | None = None,
     uuid: bool = False,
     exclude: str | Sequence[str | int] = (),
     gpu_brand: str | Sequence[str] | None = None,
@@ -157,6 +165,7 @@ def claim_gpus(
         max_utilization=max_utilization,
         min_free=min_free,
         max_temperature=max_temperature,
+        allow=allow,
         count=check_count('n', n),
         order=order,
         uuid=uuid,

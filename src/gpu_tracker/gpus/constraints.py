@@ -1,33 +1,54 @@
-"""The one definition of a free GPU: the limits within which it is chosen, why one is not, and its status in a word."""
+"""The rule of a free GPU: nobody computes on it. Why one is not free, and its status in a word."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from gpu_tracker.gpus.model import GpuReading
+    from gpu_tracker.gpus.model import GpuProcess, GpuReading
 
 _WHOLE = 100
 """Percent: then it does not matter how much memory is in use."""
+USED_PERCENT = 20.0
+"""Percent of the memory that others may have of a free GPU, unless told otherwise."""
+_BUSY = 5.0
+"""Percent: a free GPU has a lower utilization, unless told otherwise."""
 _GIGABYTE = 1e9
 _REPORTING = frozenset({'', 'nvidia'})
 """The vendors whose driver reports the memory of each GPU that has some of its own."""
 _DRAWN = 1_000_000_000
 """Bytes that processes may have of a GPU with memory of its own whose driver does not say how much is in use: desktops
 take less, and it is 20 % of the memory of small GPUs."""
+_OPENED = 1_000_000
+"""Bytes: a process of ROCm opens all GPUs, and has more than its page tables on those alone where it computes."""
+_DISPLAY_SERVERS = frozenset({'X', 'Xorg', 'Xwayland', 'Hyprland', 'cinnamon', 'cosmic-comp', 'gnome-shell'})
+_DISPLAY_SERVERS |= {'kwin_wayland', 'kwin_x11', 'labwc', 'mutter', 'niri', 'plasmashell', 'sway', 'wayfire', 'weston'}
+"""Programs that some drivers list as computing."""
 
 
 class Limits(NamedTuple):
-    """The limits within which a GPU is free; None is no limit."""
+    """The limits within which a GPU is free."""
 
-    max_used_percent: float = 20.0
-    """Percent of its memory in use. Of a GPU without memory of its own no process may compute on it."""
+    max_used_percent: float | None = None
+    """Percent of its memory in use; None: 20."""
     max_utilization: float | None = None
-    """Percent."""
+    """Percent; None: less than 5, or not reported."""
     min_free: int | None = None
-    """Bytes."""
+    """Bytes; None: no limit."""
     max_temperature: float | None = None
-    """Degrees Celsius; of a MIG device that of its GPU."""
+    """Degrees Celsius, for a MIG device those of its GPU; None: no limit."""
+    allow: tuple[str, ...] = ()
+    """Programs that may compute on a free GPU, as display servers may."""
+
+    @property
+    def by_memory(self) -> bool:
+        """Whether the rule is nvgpu's: if the memory in use is known, processes and utilization do not matter."""
+        return self.max_used_percent is not None and self.max_utilization is None
+
+    @property
+    def used_percent(self) -> float:
+        """The limit of the memory in use."""
+        return USED_PERCENT if self.max_used_percent is None else self.max_used_percent
 
 
 UNREADABLE = 'unreadable'
@@ -57,7 +78,7 @@ ANY = Limits()
 
 def rejection(gpu: GpuReading, limits: Limits) -> Rejection | None:
     """Return the first thing in the way of choosing a GPU, a claim last of all; None where it can be chosen."""
-    checks = (_out_of_reach, _in_use, _too_little_free, _too_busy, _too_hot, _claimed)
+    checks = (_out_of_reach, _too_full, _computed_on, _too_busy, _too_little_free, _too_hot, _claimed)
     return next((found for check in checks if (found := check(gpu, limits)) is not None), None)
 
 
@@ -70,27 +91,47 @@ def _out_of_reach(gpu: GpuReading, _: Limits) -> Rejection | None:
     return Rejection(SPLIT, text, is_lasting=True)
 
 
-def _in_use(gpu: GpuReading, limits: Limits) -> Rejection | None:
-    if limits.max_used_percent >= _WHOLE:
+def _too_full(gpu: GpuReading, limits: Limits) -> Rejection | None:
+    if not gpu.memory_total or gpu.memory_of_others is None:
         return None
-    if gpu.memory_total and gpu.memory_of_others is not None:
-        percent = 100 * gpu.memory_of_others / gpu.memory_total
-        if percent <= limits.max_used_percent:
-            return None
-        return Rejection(
-            IN_USE, f'{percent:.1f} % of its memory is in use; at most {limits.max_used_percent:g} % may be'
-        )
-    return _in_use_by_processes(gpu)
+    percent = 100 * gpu.memory_of_others / gpu.memory_total
+    if percent <= limits.used_percent:
+        return None
+    return Rejection(IN_USE, f'{percent:.1f} % of its memory is in use; at most {limits.used_percent:g} % may be')
 
 
-def _in_use_by_processes(gpu: GpuReading) -> Rejection | None:
-    """Return why a GPU is in use that does not report its memory."""
+def _computed_on(gpu: GpuReading, limits: Limits) -> Rejection | None:
+    is_memory_known = bool(gpu.memory_total) and gpu.memory_of_others is not None
+    is_any_memory_fine = is_memory_known or limits.used_percent >= _WHOLE
+    if limits.by_memory and is_any_memory_fine:
+        return None
+    count = len(computing(gpu, limits))
+    if count:
+        return Rejection(IN_USE, 'a process computes on it' if count == 1 else f'{count} processes compute on it')
+    return None if is_any_memory_fine else _maybe_full(gpu)
+
+
+def computing(gpu: GpuReading, limits: Limits) -> list[GpuProcess]:
+    """Return the processes that keep a GPU from being free: not display servers, idle programs and allowed ones."""
+    return [
+        process
+        for process in gpu.processes or ()
+        if process.computes
+        and (process.memory is None or process.memory > _OPENED)
+        and not process.is_idle_program
+        and not _is_allowed(process, limits)
+    ]
+
+
+def _is_allowed(process: GpuProcess, limits: Limits) -> bool:
+    names = {process.program, (process.command or '').partition(' ')[0].rpartition('/')[2]}
+    return not names.isdisjoint(_DISPLAY_SERVERS) or not names.isdisjoint(limits.allow)
+
+
+def _maybe_full(gpu: GpuReading) -> Rejection | None:
+    """Return why a GPU may be in use that does not report its memory."""
     if gpu.processes is None:
         return Rejection(IN_USE, 'neither its memory nor its processes are reported', is_lasting=True)
-    computing = sum(process.computes and not process.is_idle_program for process in gpu.processes)
-    if computing:
-        what = 'a process computes' if computing == 1 else f'{computing} processes compute'
-        return Rejection(IN_USE, f'{what} on it, and it does not report its memory')
     held = sum(process.memory or 0 for process in gpu.processes if not process.is_idle_program)
     if held > _DRAWN and gpu.gpu.vendor not in _REPORTING and not gpu.gpu.is_integrated:
         text = f'its processes have {held / _GIGABYTE:.1f} GB of its memory, and it does not report how much there is'
@@ -116,9 +157,13 @@ def _too_little_free(gpu: GpuReading, limits: Limits) -> Rejection | None:
 
 
 def _too_busy(gpu: GpuReading, limits: Limits) -> Rejection | None:
-    if limits.max_utilization is None:
+    if limits.by_memory:
         return None
     utilization = 0.0 if gpu.idle_programs else gpu.utilization
+    if limits.max_utilization is None:
+        if utilization is None or utilization < _BUSY:
+            return None
+        return Rejection(IN_USE, f'its utilization is {utilization:g} %; a free GPU has less than {_BUSY:g} %')
     if utilization is None:
         return Rejection(BEYOND_LIMITS, 'its utilization is not reported', is_lasting=True)
     if utilization <= limits.max_utilization:
@@ -149,9 +194,6 @@ IN_USE_UNSEEN = 'in_use_unseen'
 UNKNOWN = 'unknown'
 """Not in use, but the claims could not be read."""
 
-_MOST = 0.5
-"""The share of the memory in use that is more than what a driver and its contexts take beside the processes."""
-
 
 def status_of(gpu: GpuReading) -> str:
     """Return one of FREE, IN_USE, IN_USE_UNSEEN, CLAIMED, UNKNOWN, SPLIT and UNREADABLE."""
@@ -162,12 +204,12 @@ def status_of(gpu: GpuReading) -> str:
 
 
 def _is_use_seen(gpu: GpuReading) -> bool:
-    """Return whether all processes that are listed can be looked up, and whether they account for what is in use."""
+    """Return whether all processes that are listed can be looked up, and nobody else can have much of the memory."""
     if not gpu.processes or not all(process.is_seen for process in gpu.processes):
         return False
     if gpu.memory_used is None and not gpu.is_list_complete:  # what is listed need not be what is in the way
         return any(process.computes for process in gpu.processes)
     sizes = [process.memory for process in gpu.processes if process.memory is not None]
-    if len(sizes) < len(gpu.processes) or gpu.memory_used is None:
+    if len(sizes) < len(gpu.processes) or gpu.memory_used is None or gpu.memory_total is None:
         return True
-    return sum(sizes) >= _MOST * gpu.memory_used
+    return 100 * (gpu.memory_used - sum(sizes)) <= USED_PERCENT * gpu.memory_total

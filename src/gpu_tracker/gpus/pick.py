@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from gpu_tracker.errors import ClaimsLockedError, GpusUnavailableError
 from gpu_tracker.gpus.claims.folder import LOCK_TIMEOUT
-from gpu_tracker.gpus.constraints import IN_USE, Rejection, rejection
+from gpu_tracker.gpus.constraints import IN_USE, Rejection, computing, rejection
 from gpu_tracker.gpus.inventory import with_claims
 from gpu_tracker.gpus.selection import Choice, choose
 
@@ -272,7 +272,7 @@ class Picker:
 
 def _has_others(gpu: GpuReading, request: Request) -> bool:
     """Return whether somebody else uses a GPU: a program that ends may be listed as one that cannot be looked up."""
-    is_seen = any(process.is_seen and not process.is_idle_program for process in gpu.processes or ())
+    is_seen = any(process.is_seen for process in computing(gpu, request.limits))
     return is_seen and rejection(gpu, request.limits) is not None
 
 

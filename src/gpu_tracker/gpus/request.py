@@ -26,6 +26,7 @@ _ALL_OF_DRM = 'drm'
 """The one brand that has the GPUs of several vendors."""
 _SECONDS = 'a positive number of seconds'
 _NAMES = 'indices or UUIDs of GPUs: a list, or a text with commas between them'
+_PROGRAMS = 'names of programs: a list, or a text with commas between them'
 _NOTHING_SET: Mapping[str, str] = MappingProxyType({})
 
 ORDERS: dict[str, Callable[[GpuReading], tuple[float, ...]]] = {
@@ -43,7 +44,7 @@ class Request(NamedTuple):
     at_most: int | None = None
     exactly: int | None = None
     """None: whatever is free, but at least one."""
-    order: str = 'index'
+    order: str = 'free'
     by_uuid: bool = False
     """Names are UUIDs, and MIG devices may be chosen; else names are indices."""
     exclude: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ class Request(NamedTuple):
     @property
     def needs_load(self) -> bool:
         """Whether more has to be known of the GPUs than their memory."""
-        return (self.limits.max_utilization, self.limits.max_temperature) != (None, None) or self.order == 'power'
+        return not self.limits.by_memory or self.limits.max_temperature is not None or self.order == 'power'
 
     def name(self, gpu: GpuReading) -> str:
         """Return what a chosen GPU is called."""
@@ -68,13 +69,14 @@ class Request(NamedTuple):
 
 def make_request(
     *,
-    max_used_percent: float = 20.0,
+    max_used_percent: float | None = None,
     max_utilization: float | None = None,
     min_free: int | str | None = None,
     max_temperature: float | None = None,
+    allow: str | Sequence[str] = (),
     limit: int | None = None,
     count: int | None = None,
-    order: str = 'index',
+    order: str | None = None,
     uuid: bool = False,
     exclude: str | Sequence[str | int] = (),
     gpu_brand: str | Sequence[str] | None = None,
@@ -82,15 +84,19 @@ def make_request(
 ) -> Request:
     """Return the request.
 
+    :param order: None: most free memory first, with nvgpu's rule by index.
     :param environment: All environment variables of this process.
     :raises ParameterError: A value cannot be used.
     """
     limits = Limits(
-        _number('max_used_percent', max_used_percent, _PERCENTAGE, 0, _WHOLE),
+        None if max_used_percent is None else _number('max_used_percent', max_used_percent, _PERCENTAGE, 0, _WHOLE),
         None if max_utilization is None else _number('max_utilization', max_utilization, _PERCENTAGE, 0, _WHOLE),
         _size('min_free', min_free),
         None if max_temperature is None else _number('max_temperature', max_temperature, _DEGREES),
+        _names('allow', allow, _PROGRAMS),
     )
+    if order is None:
+        order = 'index' if limits.by_memory else 'free'
     if not isinstance(order, str) or order not in ORDERS:
         raise ParameterError('order', order, 'index, free or power')
     return Request(
@@ -99,7 +105,7 @@ def make_request(
         None if count is None else check_count('count', count),
         order,
         uuid,
-        _names('exclude', exclude),
+        _names('exclude', exclude, _NAMES),
         {name: environment[name] for name in READ if name in environment},
         () if gpu_brand is None else check_brands(gpu_brand),
     )
@@ -134,14 +140,14 @@ def _number(name: str, value: object, accepted: str, least: float = -math.inf, m
     return number
 
 
-def _names(option: str, given: object) -> tuple[str, ...]:
-    """Return the names of GPUs in a list, or in a text with commas."""
+def _names(option: str, given: object, accepted: str) -> tuple[str, ...]:
+    """Return the names in a list, or in a text with commas."""
     if isinstance(given, str):
         given = given.split(',')
     if not isinstance(given, (list, tuple, set, frozenset)):
-        raise ParameterError(option, given, _NAMES)
+        raise ParameterError(option, given, accepted)
     if any(isinstance(name, bool) or not isinstance(name, (str, int)) for name in given):
-        raise ParameterError(option, given, _NAMES)
+        raise ParameterError(option, given, accepted)
     names = (str(name).strip() for name in given)
     return tuple(name for name in names if name)
 

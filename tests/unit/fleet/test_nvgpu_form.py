@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gpu_tracker.fleet.hosts.nvgpu import nvgpu_report, parse_nvgpu_report
-from gpu_tracker.fleet.hosts.report import GpuReport, HostReport, ProcessReport, parse_report
+from gpu_tracker.fleet.hosts.report import ClaimReport, GpuReport, HostReport, ProcessReport, parse_report
 from gpu_tracker.gpus.machine import snapshot
 from support.fleet.real_nvgpu import KEYS
 from support.gpus.example_gpus import GPUS, IN_USE, NOW, UNIFIED, user_name
@@ -97,9 +97,14 @@ def test_a_gpu_in_use_by_nobody_who_is_listed_has_an_unknown_user() -> None:
         assert (gpu['pids'], gpu['users'], gpu['is_available']) == ('', '?', False)
 
 
-def test_free_is_what_is_given_away_whatever_computes_on_it() -> None:
-    gpu = only(GpuReport('a', 0, status='free', processes=(ProcessReport(2, 'ann', computes=True),)))
-    assert (gpu['is_available'], gpu['pids']) == (True, '2')
+def test_a_gpu_is_available_by_its_memory_whatever_computes_on_it() -> None:
+    gpu = GpuReport('a', 0, status='in_use', memory_total_bytes=10, memory_used_bytes=2)
+    claim = ClaimReport('ann')
+    others = [gpu._replace(status='in_use_unseen'), gpu._replace(memory_used_bytes=3), gpu._replace(claim=claim)]
+    assert [only(one)['is_available'] for one in (gpu, *others)] == [True, True, False, False]
+    unclear = HostReport('node01', 'gpu-tracker', (gpu,), claims_problem='no folder')
+    assert not nvgpu_report(unclear, NOW)['gpus'][0]['is_available']
+    assert not only(gpu._replace(memory_total_bytes=None))['is_available']
     gpu = only(GpuReport('a', 0, status='unknown', processes=()))
     assert (gpu['is_available'], gpu['cmd']) == (False, 'its claims are not known')
 

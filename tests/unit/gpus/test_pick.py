@@ -3,13 +3,14 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.errors import ClaimsLockedError, GpuError, GpusUnavailableError
-from gpu_tracker.gpus.constraints import ANY
+from gpu_tracker.gpus.constraints import ANY, Limits
 from gpu_tracker.gpus.pick import PAUSE, Picker, Terms, Waiting, purpose
 from gpu_tracker.gpus.request import Request
 from support.gpus.brief_gpus import GB, SEEN, UNSEEN, claim, gpu, lost, used
 
 BUSY = used(0, 9, SEEN)
 FREE = gpu(0)
+BY_MEMORY = Limits(max_used_percent=20)
 TERMS = Terms(7, None, 'job')
 
 
@@ -93,12 +94,13 @@ def pick(request, machine, claims, terms=None, waiting=None, clock=None):
 def test_only_what_the_request_needs_is_asked() -> None:
     machine = Machine([FREE])
     for request, needs in (
-        (Request(), False),
-        (Request(order='free'), False),
-        (Request(order='power'), True),
-        (Request(ANY._replace(min_free=1)), False),
+        (Request(), True),
+        (Request(BY_MEMORY), False),
+        (Request(BY_MEMORY, order='free'), False),
+        (Request(BY_MEMORY, order='power'), True),
+        (Request(BY_MEMORY._replace(min_free=1)), False),
+        (Request(BY_MEMORY._replace(max_temperature=50)), True),
         (Request(ANY._replace(max_utilization=50)), True),
-        (Request(ANY._replace(max_temperature=50)), True),
     ):
         pick(request, machine, Claims())
         assert machine.asked_for_load is needs
@@ -316,7 +318,7 @@ def test_a_claim_waits_until_the_idle_program_has_left() -> None:
     occupied = used(0, 9, IDLE_PROGRAM)
     machine = Machine([unread], [occupied], [occupied], [occupied], [FREE])
     picker = Picker(machine, Claims(), lambda: clock.now, clock.sleep, told.append)
-    assert [one.uuid for one in picker.pick(Request(), TERMS).chosen] == ['GPU-0']
+    assert [one.uuid for one in picker.pick(Request(BY_MEMORY), TERMS).chosen] == ['GPU-0']
     assert told == ['waiting until the idle program on GPU 0 has left']
     assert clock.now == 2 * PAUSE
 

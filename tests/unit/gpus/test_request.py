@@ -23,13 +23,14 @@ def test_everything_given() -> None:
         max_utilization=5,
         min_free='10GB',
         max_temperature=-3.5,
+        allow='Xvnc',
         limit=2,
         order='free',
         uuid=True,
         exclude=(1, 'GPU-a'),
         environment={'CUDA_VISIBLE_DEVICES': '0', 'HOME': '/'},
     )
-    assert request.limits == (30.0, 5.0, 10_000_000_000, -3.5)
+    assert request.limits == (30.0, 5.0, 10_000_000_000, -3.5, ('Xvnc',))
     assert request[1:] == (2, None, 'free', True, ('1', 'GPU-a'), {'CUDA_VISIBLE_DEVICES': '0'}, ())
     assert make_request(exclude='0, GPU-a,').exclude == ('0', 'GPU-a')
     assert make_request(exclude=['1 ', '']).exclude == ('1',)
@@ -59,6 +60,7 @@ def test_everything_given() -> None:
         ('order', 'name', 'index, free or power'),
         ('order', [], 'index, free or power'),
         ('max_temperature', 10**400, 'a number of degrees Celsius'),
+        ('allow', 1, 'names of programs: a list, or a text with commas between them'),
         ('exclude', 1, NAMES),
         ('exclude', None, NAMES),
         ('exclude', [1.0], NAMES),

@@ -22,9 +22,9 @@ def names(gpus, request: Request) -> list[str]:
     return [request.name(gpu) for gpu in choose(gpus, request).chosen]
 
 
-def test_all_that_are_free_in_index_order() -> None:
+def test_all_that_are_free_with_most_memory_first() -> None:
     choice = choose(GPUS, Request())
-    assert [gpu.label for gpu in choice.chosen] == ['GPU 0', 'GPU 2']
+    assert [gpu.label for gpu in choice.chosen] == ['GPU 2', 'GPU 0']
     assert reasons(choice) == [
         'GPU 1 (Model A): 90.0 % of its memory is in use; at most 20 % may be',
         'GPU 3: lost',
@@ -33,9 +33,9 @@ def test_all_that_are_free_in_index_order() -> None:
 
 
 def test_at_most_and_exactly() -> None:
-    assert names(GPUS, Request(at_most=1)) == ['0']
-    assert names(GPUS, Request(at_most=5)) == ['0', '2']
-    assert names(GPUS, Request(exactly=1)) == ['0']
+    assert names(GPUS, Request(at_most=1)) == ['2']
+    assert names(GPUS, Request(at_most=5)) == ['2', '0']
+    assert names(GPUS, Request(exactly=1)) == ['2']
     assert choose(GPUS, Request(exactly=2)).is_enough
     assert not choose(GPUS, Request(exactly=3)).is_enough
 
@@ -71,7 +71,7 @@ def test_mig_devices_are_chosen_by_uuid_only() -> None:
 
 def test_mig_devices_stand_where_their_gpu_does_in_every_order() -> None:
     machine = [split(0, mig(0, 'MIG-a'), power_limit=100.0), gpu(1, power_limit=300.0)]
-    assert names(machine, Request(by_uuid=True)) == ['MIG-a', 'GPU-1']
+    assert names(machine, Request(by_uuid=True, order='index')) == ['MIG-a', 'GPU-1']
     assert names(machine, Request(by_uuid=True, order='power')) == ['GPU-1', 'MIG-a']
     assert names(machine, Request(by_uuid=True, order='free')) == ['GPU-1', 'MIG-a']
 
@@ -85,12 +85,12 @@ def test_what_is_left_out_is_told() -> None:
 def test_excluding_a_gpu_excludes_its_mig_devices() -> None:
     machine = [split(0, mig(0, 'MIG-a'), mig(1, 'MIG-b')), gpu(1)]
     assert names(machine, Request(by_uuid=True, exclude=('0',))) == ['GPU-1']
-    assert names(machine, Request(by_uuid=True, exclude=('MIG-b',))) == ['MIG-a', 'GPU-1']
+    assert names(machine, Request(by_uuid=True, exclude=('MIG-b',))) == ['GPU-1', 'MIG-a']
 
 
 def test_mig_devices_are_excluded_by_the_index_that_the_table_shows() -> None:
     machine = [split(0, mig(0, 'MIG-a'), mig(1, 'MIG-b')), gpu(1)]
-    assert names(machine, Request(by_uuid=True, exclude=('0:1',))) == ['MIG-a', 'GPU-1']
+    assert names(machine, Request(by_uuid=True, exclude=('0:1',))) == ['GPU-1', 'MIG-a']
     for wrong in ('0:2', '1:0', '2:0', '0:', ':0'):
         with pytest.raises(ParameterError, match='exclude must be the index or UUID of a GPU'):
             choose(machine, Request(by_uuid=True, exclude=(wrong,)))

@@ -125,7 +125,7 @@ def test_wide_characters_take_two_columns():
     long = FREE._replace(processes=(GpuProcess(1, None, '訓練' * 10, NOW, program='訓練計画.py'),))
     _, line = table_lines([long], width=80, now=NOW, user_name=str)
     text = ''.join(span.text for span in line)
-    assert text == '0    [ ]  A100-SXM4-40GB    0%   0.5/42.9  31°C  訓練訓練訓…   1     訓練計画.py'
+    assert text == '0    [~]  A100-SXM4-40GB    0%   0.5/42.9  31°C  訓練訓練訓…   1     訓練計画.py'
 
 
 def test_a_problem_may_be_as_long_as_it_is_where_the_width_is_not_limited():

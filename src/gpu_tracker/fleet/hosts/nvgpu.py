@@ -57,22 +57,19 @@ def nvgpu_report(report: HostReport, now: float) -> dict[str, object]:
     """
     gpus = []
     for gpu in report.gpus or ():
-        gpus.append(_gpu_status(gpu, gpu.place, now))
-        gpus += [_gpu_status(part, f'{gpu.number}:{part.number}', now) for part in gpu.mig_devices or ()]
+        gpus.append(_gpu_status(report, gpu, gpu.place, now))
+        gpus += [_gpu_status(report, part, f'{gpu.number}:{part.number}', now) for part in gpu.mig_devices or ()]
     return {'hostname': report.hostname, 'gpus': gpus}
 
 
-def _gpu_status(gpu: GpuReport, index: str, now: float) -> dict[str, object]:
+def _gpu_status(report: HostReport, gpu: GpuReport, index: str, now: float) -> dict[str, object]:
     processes = _computing(gpu)
     users = ','.join(process.user or _UNSEEN_OWNER for process in processes)
     if not processes and gpu.status in {free.IN_USE_UNSEEN, free.UNREADABLE}:
         users = _UNSEEN_OWNER
     return {
         'type': gpu.type,
-        # In nvgpu's own words no process computes on it. Here it is what `gpu-tracker available` would give: there is
-        # one definition of a free GPU. By the other a claimed GPU would be shown as free, and one that a process of
-        # another container fills; while the few megabytes that a debugger leaves on a GPU would keep it from all.
-        'is_available': gpu.status == free.FREE,
+        'is_available': _is_available(report, gpu),
         'pids': ','.join(str(process.pid) for process in processes),
         'users': users,
         'running_since': _since(gpu, processes, now),
@@ -86,6 +83,14 @@ def _gpu_status(gpu: GpuReport, index: str, now: float) -> dict[str, object]:
         'status': gpu.status,
         'problem': gpu.problem,
     }
+
+
+def _is_available(report: HostReport, gpu: GpuReport) -> bool:
+    """Return whether a GPU is free by nvgpu's rule: nobody has claimed it, and its memory is not in use."""
+    used = gpu.memory_used_percent
+    if gpu.status not in {IN_USE, IN_USE_UNSEEN} or used is None:
+        return gpu.status == FREE
+    return used <= free.USED_PERCENT and gpu.claim is None and report.claims_problem is None
 
 
 def _computing(gpu: GpuReport) -> Sequence[ProcessReport]:
