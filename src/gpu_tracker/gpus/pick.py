@@ -238,22 +238,25 @@ class Picker:
         if not any(gpu.idle_programs for gpu in picked.chosen):
             return True
         uuids = {gpu.uuid for gpu in picked.chosen}
+        yielding = {gpu.uuid for gpu in picked.chosen if gpu.idle_programs}
         labels = ', '.join(gpu.label for gpu in picked.chosen if gpu.idle_programs)
         self._report(f'waiting until the idle program on {labels} has left')
         try:
-            occupied = self._occupied(uuids, request)
-            while occupied and self._clock() < end and not any(_has_others(gpu, request) for gpu in occupied):
-                self._sleep(min(PAUSE, end - self._clock()))
+            while True:
                 occupied = self._occupied(uuids, request)
+                is_taken = any(_is_taken(gpu, yielding, request) for gpu in occupied)
+                if not occupied or is_taken or self._clock() >= end:
+                    break
+                self._sleep(min(PAUSE, end - self._clock()))
         except BaseException:
             self.release()
             raise
         if not occupied:
             return True
         self.release()
-        for gpu in occupied:
-            if gpu.uuid is not None and not _has_others(gpu, request):
-                self._refused[gpu.uuid] = Rejection(IN_USE, 'an idle program was on it and has not left')
+        if not is_taken:
+            refusal = Rejection(IN_USE, 'an idle program was on it and has not left')
+            self._refused |= {gpu.uuid: refusal for gpu in occupied if gpu.uuid is not None}
         return False
 
     def _occupied(self, uuids: set[str | None], request: Request) -> list[GpuReading]:
@@ -270,10 +273,16 @@ class Picker:
         return uuids <= set(choose(gpus, request._replace(exactly=None, at_most=None)).uuids)
 
 
-def _has_others(gpu: GpuReading, request: Request) -> bool:
-    """Return whether somebody else uses a GPU: a program that ends may be listed as one that cannot be looked up."""
-    is_seen = any(process.is_seen for process in computing(gpu, request.limits))
-    return is_seen and rejection(gpu, request.limits) is not None
+def _is_taken(gpu: GpuReading, yielding: set[str | None], request: Request) -> bool:
+    """Return whether somebody else uses a GPU that was claimed.
+
+    :param yielding: The GPUs that had an idle program. While it ends, it may be listed as one that cannot be looked up.
+    """
+    if rejection(gpu, request.limits) is None:
+        return False
+    if gpu.uuid not in yielding and not gpu.idle_programs:
+        return True
+    return any(process.is_seen for process in computing(gpu, request.limits))
 
 
 def _in_vain(blocked: Choice | ClaimsLockedError) -> GpuTrackerError:

@@ -418,6 +418,27 @@ def test_somebody_else_who_has_come_is_named_and_not_the_idle_program() -> None:
     assert clock.now < 5
 
 
+def test_a_gpu_that_somebody_takes_beside_one_with_an_idle_program_ends_the_wait() -> None:
+    clock, claims = Clock(), Claims()
+    idle = used(1, 9, IDLE_PROGRAM)
+    machine = Machine([gpu(0), idle], [gpu(0), idle], [used(0, 1, UNSEEN), idle])
+    with pytest.raises(GpusUnavailableError) as error:
+        pick(Request(exactly=2), machine, claims, TERMS, None, clock)
+    assert error.value.summary == '1 GPU is available, not 2'
+    assert error.value.reasons == ('GPU 0 (Model A): a process computes on it',)
+    assert [held.is_released for held in claims.held] == [True]
+    assert clock.now == 1.0
+
+
+def test_an_idle_program_that_a_claim_has_come_too_late_for_is_waited_for() -> None:
+    clock, claims = Clock(), Claims()
+    idle = [used(0, 9, IDLE_PROGRAM), used(1, 9, IDLE_PROGRAM)]
+    machine = Machine([gpu(0), idle[1]], idle, [gpu(0), idle[1]], [gpu(0), gpu(1)])
+    picked = pick(Request(exactly=2), machine, claims, TERMS, None, clock)
+    assert [one.uuid for one in picked.chosen] == ['GPU-0', 'GPU-1']
+    assert [held.is_released for held in claims.held] == [False]
+
+
 def test_a_gpu_is_tried_again_once_its_idle_program_has_left_after_all() -> None:
     clock, claims = Clock(), Claims()
 
