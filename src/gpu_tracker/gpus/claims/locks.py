@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import time
 from typing import TYPE_CHECKING, TypeVar
@@ -151,17 +152,21 @@ def _describe(pid: str, proc: str) -> str:
     return f'process {pid} of {user_name(user)}' + (f' ({command})' if command else '')
 
 
-if sys.platform != 'win32':
-    import fcntl
-
 _LOWEST = 20
 """Scripts use the descriptors from 3 to 9 and take them for free, and shells those from 10 on for themselves."""
+
+
+def _whole_file(kind: int) -> bytes:
+    """Return the struct flock of fcntl(2)."""
+    return struct.pack('hhqqi', kind, os.SEEK_SET, 0, 0, 0)
 
 
 class RecordLock:
     """The lock on the file of one claim, for who makes the claim.
 
-    Processes that are forked from this one hold it as well, until they start another program.
+    It is a write lock of an open file description, fcntl(2): only who may write the file can take one. A flock(2) or a
+    read lock can be taken by whoever may read the file, and would keep a dead claim valid. Processes that are forked
+    from this one hold it as well, until they start another program.
 
     :param survives_exec: Whether other programs that this process becomes, or starts with the files that it has open,
         hold it as well.
@@ -176,7 +181,10 @@ class RecordLock:
 
         :raises OSError: if that fails.
         """
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if sys.platform == 'linux':
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
+        else:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._file = fcntl.fcntl(file, fcntl.F_DUPFD if self._survives_exec else fcntl.F_DUPFD_CLOEXEC, _LOWEST)
 
     def let_go(self) -> None:
@@ -193,7 +201,9 @@ def is_held(file: int) -> bool:
     A GPU that is given to nobody for too long is better than one that is given to two.
     """
     try:
-        # Shared with others who ask at the same moment, who are not to be taken for holders. It ends with the file.
+        if sys.platform == 'linux':  # only a write lock is in the way of a reader; none is taken to find that out
+            found = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
+            return found[:2] != struct.pack('h', fcntl.F_UNLCK)
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
