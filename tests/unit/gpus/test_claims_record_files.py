@@ -168,14 +168,12 @@ def test_a_folder_with_too_many_files_that_are_named_as_claims_is_not_read(path:
         (path / f'54321-7-{number:016x}.json').touch()
     assert claimed(folder) == [('GPU-1',)]
     (path / '54322-7-0123456789abcdef.json').touch()
-    why = (
-        f'GPU claims cannot be kept in {path}: it has more than 50 files, most of them of {user_name(os.geteuid())}, '
-        'that are named as claims. A few of them only are claims: remove the others. GPU_TRACKER_CLAIMS chooses '
-        'another folder.'
-    )
     with pytest.raises(ClaimsError) as caught:
         folder.claims()
-    assert str(caught.value) == why
+    assert str(caught.value) == (
+        f'GPU claims cannot be kept in {path} (a folder of {user_name(os.geteuid())}, mode 1777): it has more than 50 '
+        'files that are named as claims; remove those that are none. GPU_TRACKER_CLAIMS chooses another folder.'
+    )
     with pytest.raises(ClaimsError, match='has more than 50 files'):
         claim(folder, 'GPU-2')
     held.release()  # and is no more than 50 again

@@ -1,15 +1,14 @@
-"""All claims of a machine: reading them, and making one."""
+"""All claims of a machine: reading them, making one, and giving it back."""
 
 from __future__ import annotations
 
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from gpu_tracker.errors import ClaimsError, ParameterError
 from gpu_tracker.gpus.claims import liveness, record, record_files, shared_folder
-from gpu_tracker.gpus.claims.held import HeldClaim, Written
 from gpu_tracker.gpus.claims.locks import LockDeadline, RecordLock, under_lock
 
 if TYPE_CHECKING:
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
 
     from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.claims.liveness import Circumstances
+    from gpu_tracker.gpus.claims.record import Record
     from gpu_tracker.gpus.claims.record_files import RecordFile
-
-__all__ = ['ClaimFolder', 'HeldClaim']
 
 LOCK_TIMEOUT = 10.0
 """Seconds to wait at most until others are done with the claims, unless told otherwise."""
@@ -27,26 +25,6 @@ LOCK_TIMEOUT = 10.0
 _SUPPORTED = sys.platform != 'win32'
 _MOST_LEFT = 64
 """How many files are left of claims of which only other PID namespaces know for certain that they hold no more."""
-
-
-class _Terms(NamedTuple):
-    """What is to be claimed, for whom and how long."""
-
-    choose: Callable[[list[Claim]], Sequence[str]]
-    process_id: int | None
-    process_start: float | None
-    boot_id: str
-    seconds: float | None
-    command: str | None
-
-
-class _Found(NamedTuple):
-    """The claims in the folder."""
-
-    holding: list[RecordFile]
-    void: list[RecordFile]
-    of_user: int
-    """See :class:`gpu_tracker.gpus.claims.record_files.Records`."""
 
 
 class _FolderGoneError(Exception):
@@ -76,8 +54,8 @@ class ClaimFolder:
         elif not os.path.isabs(path):
             raise ParameterError('path', path, 'an absolute path')
         self.path = path.rstrip('/') or '/'
-        self._lock_timeout = lock_timeout
-        self._circumstances = circumstances
+        self.lock_timeout = lock_timeout
+        self.circumstances = circumstances
         self._most_files = most_files
 
     def claims(self) -> list[Claim]:
@@ -92,12 +70,13 @@ class ClaimFolder:
         if folder is None:
             return []
         try:
-            circumstances = self._circumstances()
-            return _claims_of(self._read(folder, circumstances).holding, circumstances)
+            circumstances = self.circumstances()
+            holding, _, _ = self._read(folder, circumstances)
         except _FolderGoneError:
             return []
         finally:
             os.close(folder)
+        return _claims_of(holding, circumstances)
 
     def claim(
         self,
@@ -137,73 +116,89 @@ class ClaimFolder:
             raise ParameterError('seconds', seconds, 'given where no process holds the claim')
         if seconds is not None and not 0 < seconds <= record.LONGEST_TIME:
             raise ParameterError('seconds', seconds, f'above 0 and at most {record.LONGEST_TIME:g}')
-        circumstances = self._circumstances()
-        boot_id, start = _identity(process_id, circumstances)
-        terms = _Terms(choose, process_id, start, boot_id, seconds, command)
-        deadline = LockDeadline(self._lock_timeout if lock_timeout is None else lock_timeout)
+        draft = _draft(process_id, command, self.circumstances())
+        deadline = LockDeadline(self.lock_timeout if lock_timeout is None else lock_timeout)
         lock = RecordLock(survives_exec=survives_exec)
+        name = record_files.new_name()
         try:
-            return self._claim_in_time(terms, lock, deadline)
+            return self._claim_in_time(partial(self._claim, choose, draft, seconds, name, lock), lock, deadline)
         except BaseException:
+            self.remove(name)  # Ctrl-C may come when it is there already
             lock.let_go()
             raise
 
-    def _claim_in_time(self, terms: _Terms, lock: RecordLock, deadline: LockDeadline) -> HeldClaim | None:
-        """Lock the folder and claim, anew where it was removed meanwhile."""
+    def _claim_in_time(
+        self, claim: Callable[[int], HeldClaim | None], lock: RecordLock, deadline: LockDeadline
+    ) -> HeldClaim | None:
+        """Lock the folder and claim, anew if it was removed meanwhile."""
         while True:
-            written = Written(self.path, record_files.new_name(), lock, self._lock_timeout, self._circumstances)
             try:
-                return under_lock(self.path, deadline, partial(self._claim, terms, written))
+                return under_lock(self.path, deadline, claim)
             except _FolderGoneError:
                 lock.let_go()
-            except BaseException:
-                written.remove()  # Ctrl-C may come when it is there already
-                raise
             if not deadline.wait():
                 raise ClaimsError(f'No GPU can be claimed: {self.path} is removed again and again')
 
-    def _claim(self, terms: _Terms, written: Written, folder: int) -> HeldClaim | None:
+    def remove(self, name: str) -> None:
+        """Remove a file, where it is there and may be removed; without the lock, as a file goes whole or not."""
+        try:
+            folder = shared_folder.open_folder(self.path)
+        except ClaimsError:
+            return  # somebody has changed the folder; the claim ends with its process or its time
+        if folder is not None:
+            try:
+                record_files.remove(folder, name)
+            finally:
+                os.close(folder)
+
+    def _claim(
+        self,
+        choose: Callable[[list[Claim]], Sequence[str]],
+        draft: Record,
+        seconds: float | None,
+        name: str,
+        lock: RecordLock,
+        folder: int,
+    ) -> HeldClaim | None:
         """Choose, and write what was chosen; under the lock."""
-        circumstances = self._circumstances()
-        found = self._read(folder, circumstances)
-        is_full = found.of_user - self._tidy_up(folder, found.void, circumstances) >= record_files.MOST_RECORDS
-        claims = _claims_of(found.holding, circumstances)
-        uuids = _unclaimed(tuple(terms.choose(claims)), claims)
+        circumstances = self.circumstances()
+        holding, void, of_user = self._read(folder, circumstances)
+        is_full = of_user - self._tidy_up(folder, void, circumstances) >= record_files.MOST_RECORDS
+        claims = _claims_of(holding, circumstances)
+        uuids = tuple(choose(claims))
+        taken = {uuid for claim in claims for uuid in claim.uuids}.intersection(uuids)
+        if taken:
+            raise ValueError(f'claimed already: {", ".join(sorted(taken))}')
         if not uuids:
             return None
-        new = record.Record(
-            uuids=uuids,
-            uid=os.geteuid(),
-            pid=terms.process_id,
-            process_start=terms.process_start,
-            pid_namespace=None if terms.process_id is None else circumstances.pid_namespace,
-            boot_id=terms.boot_id,
-            host=circumstances.host,
-            machine=circumstances.machine,
-            made=circumstances.time,
-            expires_at=None if terms.seconds is None else circumstances.clock + terms.seconds,
-            command=record.bounded(terms.command),
-            started=circumstances.started,
-        )
         if is_full:
             raise ClaimsError(
                 f'No GPU can be claimed: {self.path} has {record_files.MOST_RECORDS} files of this user, and more '
                 'would not be read. What holds no more is removed with each claim; files that are no claims stay.'
             )
-        self._write(folder, new, written)
-        return HeldClaim(record.claim_of(new, os.geteuid(), circumstances), new, written)
+        end = None if seconds is None else circumstances.clock + seconds
+        new = draft._replace(uuids=uuids, made=circumstances.time, expires_at=end)
+        try:
+            record_files.write_record(folder, name, record.encode(new), None if new.pid is None else lock)
+        except OSError as error:
+            raise self._fault(error) from error
+        return HeldClaim(self, name, lock, new, record.claim_of(new, os.geteuid(), circumstances))
 
-    def _read(self, folder: int, circumstances: Circumstances) -> _Found:
+    def _read(self, folder: int, circumstances: Circumstances) -> tuple[list[RecordFile], list[RecordFile], int]:
+        """Return the files of claims that hold, those of void ones, and how many files this user has."""
         try:
             records = record_files.read_records(folder, self._most_files)
-        except (OSError, record_files.CrowdedError) as error:
+        except OSError as error:
             raise self._fault(error) from error
+        if records is None:
+            few = f'it has more than {self._most_files} files that are named as claims; remove those that are none'
+            raise shared_folder.unusable(self.path, few)
         holding: list[RecordFile] = []
         void: list[RecordFile] = []
         for file in records.files:
             is_void = record.is_void(file.record, circumstances, is_held=file.is_held)
             (void if is_void else holding).append(file)
-        return _Found(holding, void, records.of_user)
+        return holding, void, records.of_user
 
     def _tidy_up(self, folder: int, void: list[RecordFile], circumstances: Circumstances) -> int:
         """Remove what is of no use any more and belongs to this user (to anybody, for root); under the lock.
@@ -218,14 +213,13 @@ class ClaimFolder:
             for file in void
             if record_files.is_own(file.owner) and record.is_of_this_machine(file.record, circumstances)
         ]
-        uncertain = {
-            file.name
+        useless = [
+            file
             for file in own
-            if record.is_elsewhere(file.record, circumstances) and not record.is_over(file.record, circumstances)
-        }
-        if len(uncertain) > _MOST_LEFT:
-            uncertain.clear()
-        useless = [file for file in own if file.name not in uncertain]
+            if not record.is_elsewhere(file.record, circumstances) or record.is_over(file.record, circumstances)
+        ]
+        if len(own) - len(useless) > _MOST_LEFT:
+            useless = own
         for file in useless:
             record_files.remove(folder, file.name)
         try:
@@ -234,43 +228,107 @@ class ClaimFolder:
             raise self._fault(error) from error
         return sum(file.owner == os.geteuid() for file in useless)
 
-    def _write(self, folder: int, new: record.Record, written: Written) -> None:
-        """Write a claim, where it would be read."""
-        try:
-            lock = None if new.pid is None else written.lock
-            record_files.write_record(folder, written.name, record.encode(new), lock)
-        except OSError as error:
-            raise self._fault(error) from error
-
-    def _fault(self, error: OSError | record_files.CrowdedError) -> Exception:
+    def _fault(self, error: OSError) -> Exception:
         """Return what to raise instead.
 
         While the folder is empty, a cleaner of /tmp may remove it in spite of the lock: it is made anew then.
         """
-        if isinstance(error, record_files.CrowdedError):
-            return shared_folder.crowded(self.path, self._most_files, error.owner)
         return _FolderGoneError() if isinstance(error, FileNotFoundError) else shared_folder.unusable(self.path, error)
+
+
+class HeldClaim:
+    """A claim that this process has made, and can give back.
+
+    :ivar claim: What others see of it.
+    :ivar lock: What tells other PID namespaces that it is held.
+    """
+
+    def __init__(self, folder: ClaimFolder, name: str, lock: RecordLock, written: Record, claim: Claim) -> None:
+        self.claim = claim
+        self.lock = lock
+        self._folder = folder
+        self._name = name
+        self._record = written
+        self._maker = os.getpid()
+        self._released = False
+
+    def release(self) -> None:
+        """Give the GPUs back.
+
+        Does nothing the second time, nor in a forked child: the claim is its parent's. That the file cannot be removed,
+        because somebody has changed the folder meanwhile, is no error either: whoever gives GPUs back can do nothing
+        about it, and may be doing so because of an error that matters more. The claim then ends with its process or
+        its time.
+        """
+        if not self._is_ours():
+            return
+        self._folder.remove(self._name)
+        self.lock.let_go()
+        self._released = True  # only now: who has interrupted this may try again
+
+    def outlive_process(self) -> None:
+        """Let only its time end the claim, no longer its process.
+
+        :raises ClaimsError: if the claim has no time, holds no more, or cannot be written, or if its folder stays
+            locked; it then stands as before.
+        """
+        if not self._is_ours():
+            raise ClaimsError('The claim is not held by this process any more, so it cannot be changed')
+        if self._record.expires_at is None:
+            raise ClaimsError('The claim cannot outlive its process: it has no time that would end it')
+        under_lock(self._folder.path, LockDeadline(self._folder.lock_timeout), self._free_from_process)
+        self.lock.let_go()
+
+    def _is_ours(self) -> bool:
+        return not self._released and os.getpid() == self._maker
+
+    def _free_from_process(self, folder: int) -> None:
+        """Write the claim anew; under the lock, so that nobody takes it for void meanwhile and claims the same."""
+        file = record_files.read_record(folder, self._name)
+        circumstances = self._folder.circumstances()
+        if (
+            file is None
+            or (file.owner, file.record) != (self.claim.user_id, self._record)
+            or record.is_void(self._record, circumstances, is_held=file.is_held)
+        ):
+            raise ClaimsError(
+                f'The claim in {self._folder.path} holds no more: its time is up, or somebody has removed it'
+            )
+        new = self._record._replace(pid=None, process_start=None, pid_namespace=None)
+        try:
+            record_files.write_record(folder, self._name, record.encode(new))
+        except OSError as error:
+            raise shared_folder.unusable(self._folder.path, error) from error
+        self._record = new
+        self.claim = self.claim._replace(
+            process_id=None, process_start=None, pid_namespace=None, in_another_container=False
+        )
 
 
 def _claims_of(files: list[RecordFile], circumstances: Circumstances) -> list[Claim]:
     return [record.claim_of(file.record, file.owner, circumstances) for file in files]
 
 
-def _unclaimed(uuids: tuple[str, ...], claims: list[Claim]) -> tuple[str, ...]:
-    """Return the UUIDs; whatever the choice has overlooked, nothing is claimed twice."""
-    taken = {uuid for claim in claims for uuid in claim.uuids}.intersection(uuids)
-    if taken:
-        raise ValueError(f'claimed already: {", ".join(sorted(taken))}')
-    return uuids
-
-
-def _identity(process_id: int | None, circumstances: Circumstances) -> tuple[str, float | None]:
-    """Return what distinguishes this run of the machine from others, and the process from others of its number."""
+def _draft(process_id: int | None, command: str | None, circumstances: Circumstances) -> Record:
+    """Return a claim on nothing, which says what it will end with."""
     if circumstances.boot_id is None:
         raise ClaimsError('No GPU can be claimed: without /proc nothing tells a claim from one made before a restart')
-    if process_id is None:
-        return circumstances.boot_id, None
-    start = circumstances.start_of(process_id)
-    if not circumstances.lives(process_id, start):
-        raise ProcessLookupError(process_id)
-    return circumstances.boot_id, start
+    start = None
+    if process_id is not None:
+        start = circumstances.start_of(process_id)
+        if not circumstances.lives(process_id, start):
+            raise ProcessLookupError(process_id)
+    return record.Record(
+        uuids=(),
+        uid=os.geteuid(),
+        pid=process_id,
+        process_start=start,
+        pid_namespace=None if process_id is None else circumstances.pid_namespace,
+        boot_id=circumstances.boot_id,
+        host=circumstances.host,
+        machine=circumstances.machine,
+        made=circumstances.time,
+        expires_at=None,
+        command=record.bounded(command),
+        started=circumstances.started,
+    )

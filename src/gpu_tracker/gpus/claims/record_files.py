@@ -9,7 +9,6 @@ import os
 import re
 import stat
 import time
-from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,13 +35,6 @@ _MOST_UNFINISHED = 5000
 _TEN_YEARS = 10 * 365 * 86400
 
 
-class _Listed(NamedTuple):
-    """A file that may be read, as it is listed."""
-
-    changed: int
-    name: str
-
-
 class RecordFile(NamedTuple):
     """A file with a claim in it."""
 
@@ -55,17 +47,6 @@ class RecordFile(NamedTuple):
     """Somebody held the lock on it."""
 
 
-class CrowdedError(Exception):
-    """There are too many files that are named as those of claims.
-
-    :ivar owner: The user who has most of those that were found first; None: they are gone meanwhile.
-    """
-
-    def __init__(self, owner: int | None) -> None:
-        super().__init__(owner)
-        self.owner = owner
-
-
 class Records(NamedTuple):
     """What was read of all users."""
 
@@ -75,24 +56,28 @@ class Records(NamedTuple):
     """How many there are of this user that may have claims in them, whether they were read or not."""
 
 
-def read_records(folder: int, most_files: int = MOST_FILES) -> Records:
-    """Return the files that claims stand in; all others are passed over.
+def read_records(folder: int, most_files: int = MOST_FILES) -> Records | None:
+    """Return the files that claims stand in; None if there are too many files that are named so.
 
     Of each user only the first :data:`MOST_RECORDS` files are opened. Files with other names cost next to nothing.
 
     :param most_files: How many may be named as those of claims.
     :raises OSError: if the folder cannot be listed.
-    :raises CrowdedError: if there are too many files.
     """
-    found = []
-    listed = _listed(folder, most_files)
-    for of_owner in listed.values():
-        for file in sorted(of_owner)[:MOST_RECORDS]:
-            read = read_record(folder, file.name)
-            if read is not None:
-                found.append(read)
-    in_order = sorted(found, key=lambda file: (file.changed, file.name))
-    return Records(in_order, len(listed.get(os.geteuid(), ())))
+    names = list(islice(_names(folder, _RECORD), most_files + 1))
+    if len(names) > most_files:
+        return None
+    listed: dict[int, list[tuple[int, str]]] = {}
+    for name in names:
+        try:
+            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            continue  # removed since it was listed
+        if stat.S_ISREG(info.st_mode) and info.st_size <= MOST_BYTES:
+            listed.setdefault(info.st_uid, []).append((info.st_ctime_ns, name))
+    read = (read_record(folder, name) for files in listed.values() for _, name in sorted(files)[:MOST_RECORDS])
+    found = sorted((file for file in read if file is not None), key=lambda file: (file.changed, file.name))
+    return Records(found, len(listed.get(os.geteuid(), ())))
 
 
 def new_name() -> str:
@@ -100,24 +85,11 @@ def new_name() -> str:
     return f'{os.geteuid()}-{os.getpid()}-{os.urandom(8).hex()}.json'
 
 
-def write_record(folder: int, name: str, data: bytes, lock: RecordLock | None) -> None:
-    """Write a claim into a new file.
+def write_record(folder: int, name: str, data: bytes, lock: RecordLock | None = None) -> None:
+    """Write a claim into a file, in the place of the one that stands there, if any.
 
     :param lock: What locks the file before others can see it; None: nothing does.
-    :raises OSError: if that fails, for instance because the folder is gone; no file of it is left, but maybe the lock.
-    """
-    try:
-        replace_record(folder, name, data, lock)
-    except BaseException:
-        remove(folder, name)  # Ctrl-C may come when it is there already
-        raise
-
-
-def replace_record(folder: int, name: str, data: bytes, lock: RecordLock | None = None) -> None:
-    """Write a claim in the place of the one that stands in the file, if there is one.
-
-    :param lock: As in :func:`write_record`. The file is another than before, so its lock is another as well.
-    :raises OSError: if that fails; the file is as it was.
+    :raises OSError: if that fails; what stood there still does.
     """
     unfinished = f'.{name.removesuffix(".json")}.tmp'
     try:
@@ -181,37 +153,11 @@ def read_record(folder: int, name: str) -> RecordFile | None:
     return None if record is None else RecordFile(name, info.st_uid, info.st_ctime_ns, record, held)
 
 
-def _listed(folder: int, most_files: int) -> dict[int, list[_Listed]]:
-    """Return the files that claims may stand in, by their owners."""
-    names = list(islice(_names(folder, _RECORD), most_files + 1))
-    if len(names) > most_files:
-        raise CrowdedError(_owner_of_most(folder, names))
-    found: dict[int, list[_Listed]] = {}
-    for name in names:
-        try:
-            info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except OSError:
-            continue  # removed since it was listed
-        if stat.S_ISREG(info.st_mode) and info.st_size <= MOST_BYTES:
-            found.setdefault(info.st_uid, []).append(_Listed(info.st_ctime_ns, name))
-    return found
-
-
 def _names(folder: int, pattern: re.Pattern[str]) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if pattern.fullmatch(entry.name):
                 yield entry.name
-
-
-def _owner_of_most(folder: int, names: list[str]) -> int | None:
-    owners: Counter[int] = Counter()
-    for name in names:
-        try:
-            owners[os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid] += 1
-        except OSError:
-            pass  # removed since it was listed
-    return max(owners, key=owners.__getitem__, default=None)
 
 
 def _write(folder: int, name: str, data: bytes, lock: RecordLock | None) -> None:

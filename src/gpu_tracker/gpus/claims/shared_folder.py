@@ -11,7 +11,6 @@ import os
 import stat
 
 from gpu_tracker.errors import ClaimsError, ParameterError
-from gpu_tracker.processes import process_exists
 from gpu_tracker.system.users import user_name
 
 TYPE_CHECKING = False
@@ -23,8 +22,6 @@ VARIABLE = 'GPU_TRACKER_CLAIMS'
 _OTHER_CHOICE = f'{VARIABLE} chooses another folder.'
 _SHARED_MODE = 0o1777
 _WAS_THERE = {errno.EEXIST, errno.ENOTEMPTY}
-_MOST_DIGITS = 11
-"""Of a process ID, which the kernel counts in 32 bits."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -58,6 +55,10 @@ def _is_for_all(look: Callable[[str], os.stat_result], path: str) -> bool:
     return stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX and mode & stat.S_IWOTH)
 
 
+def _open(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
 def open_folder(path: str) -> int | None:
     """Return a descriptor of the folder, None where there is none.
 
@@ -65,11 +66,11 @@ def open_folder(path: str) -> int | None:
     :raises ClaimsError: if what is there is no folder, or one in which others could remove this user's files.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        descriptor = _open(path)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ClaimsError(f'GPU claims cannot be kept in {_found(path)}: {_why(error)}. {_OTHER_CHOICE}') from error
+        raise unusable(path, error) from error
     try:
         mode = os.fstat(descriptor).st_mode
     except BaseException:
@@ -77,9 +78,9 @@ def open_folder(path: str) -> int | None:
         raise
     if mode & _WRITABLE_BY_OTHERS and not mode & stat.S_ISVTX:
         os.close(descriptor)
-        raise ClaimsError(
-            f'GPU claims cannot be kept in {_found(path)}: other users may write to it, and without the sticky bit '
-            f'(chmod +t) they may remove the claims in it. {_OTHER_CHOICE}'
+        raise unusable(
+            path,
+            'other users may write to it, and without the sticky bit (chmod +t) they may remove the claims in it',
         )
     return descriptor
 
@@ -95,10 +96,13 @@ def make_folder(path: str) -> None:
     """
     temporary = f'{path}.{os.getpid()}-{os.urandom(8).hex()}'
     try:
-        _remove_unfinished(path)
         try:
             os.mkdir(temporary, 0o700)
-            _open_to_all(temporary)
+            descriptor = _open(temporary)
+            try:
+                os.fchmod(descriptor, _SHARED_MODE)
+            finally:
+                os.close(descriptor)
             os.rename(temporary, path)
         except BaseException:
             try:
@@ -114,44 +118,6 @@ def make_folder(path: str) -> None:
             ) from error
 
 
-def _remove_unfinished(path: str) -> None:
-    """Remove the empty folders of makers that were killed before they had moved them."""
-    parent, base = os.path.split(path)
-    try:
-        names = os.listdir(parent)
-    except OSError:
-        return  # it cannot be listed, or is not there: making the folder will tell
-    for name in names:
-        pid, dash, _ = name.removeprefix(f'{base}.').partition('-')
-        if (
-            name.startswith(f'{base}.')
-            and dash
-            and pid.isdecimal()
-            and len(pid) < _MOST_DIGITS
-            and not process_exists(int(pid))
-        ):
-            try:
-                os.rmdir(os.path.join(parent, name))
-            except OSError:
-                pass  # somebody else's, no folder of ours, or gone
-
-
-def _open_to_all(folder: str) -> None:
-    """Give the folder its mode, without following a link that somebody has put in its place.
-
-    The umask may have left its own maker no right to open it, as O_PATH needs none, open(2).
-    """
-    if not hasattr(os, 'O_PATH'):
-        os.chmod(folder, _SHARED_MODE, follow_symlinks=False)
-        return
-    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        # Not /proc/self, which has no open files where the first thread of a program has ended.
-        os.chmod(f'/proc/thread-self/fd/{descriptor}', _SHARED_MODE)
-    finally:
-        os.close(descriptor)
-
-
 def is_at(path: str, descriptor: int) -> bool:
     """Return whether the open folder is still the one that the path leads to."""
     try:
@@ -160,21 +126,10 @@ def is_at(path: str, descriptor: int) -> bool:
         return False
 
 
-def unusable(path: str, error: OSError) -> ClaimsError:
-    """Return what to raise where the operating system refuses to list, lock or write in the folder."""
-    return ClaimsError(f'GPU claims cannot be kept in {_found(path)}: {_why(error)}. {_OTHER_CHOICE}')
-
-
-def crowded(path: str, most: int, owner: int | None) -> ClaimsError:
-    """Return what to raise where the folder has more than ``most`` files of claims: reading it would take too long.
-
-    :param owner: Who has most of them; None: unknown.
-    """
-    whose = '' if owner is None else f', most of them of {user_name(owner)}'
-    return ClaimsError(
-        f'GPU claims cannot be kept in {path}: it has more than {most} files{whose}, that are named as claims. '
-        f'A few of them only are claims: remove the others. {_OTHER_CHOICE}'
-    )
+def unusable(path: str, why: OSError | str) -> ClaimsError:
+    """Return what to raise if claims cannot be listed, locked or written there."""
+    text = _why(why) if isinstance(why, OSError) else why
+    return ClaimsError(f'GPU claims cannot be kept in {_found(path)}: {text}. {_OTHER_CHOICE}')
 
 
 def _found(path: str) -> str:
