@@ -135,11 +135,9 @@ def test_a_claim_is_kept_while_any_thread_of_its_process_runs(actors: Actors, pa
     actor.tell('execute', sys.executable, '-c', FIRST_THREAD_ENDS)
     assert eventually(lambda: state_of(actor.pid) == 'Z')
     assert claimed(path) == ['GPU-0']
-    assert liveness.lives(actor.pid, claim.process_start, reader='proc')
-    assert liveness.lives(actor.pid, None, reader='psutil')
+    assert liveness.lives(actor.pid, claim.process_start)
     os.kill(actor.pid, signal.SIGKILL)
     assert eventually(lambda: claimed(path) == [])
-    assert eventually(lambda: not liveness.lives(actor.pid, None, reader='psutil'))
 
 
 def test_a_process_that_is_stopped_keeps_what_it_has(actors: Actors, path: str) -> None:
@@ -155,8 +153,7 @@ def test_a_holder_of_the_lock_costs_a_bounded_wait_and_is_named(actors: Actors, 
     stranger.ask('claim', 1)
     stranger.ask('lock')
     error = other.ask('claim', 1)['error']
-    assert error.startswith(f'No GPU can be claimed: {path} has been locked for 0.1 s by process {stranger.pid} of ')
-    assert 'claim_program.py' in error
+    assert error.startswith(f'No GPU can be claimed: {path} has been locked for 0.1 s by process {stranger.pid},')
     assert len(other.ask('claims')) == 1  # reading needs no lock
     stranger.ask('release')  # neither does giving back
     assert other.ask('claims') == []

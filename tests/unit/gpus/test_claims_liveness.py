@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import psutil  # noqa: F401 - imported for this system before a test shows another one
 import pytest
 
 from gpu_tracker.gpus.claims import liveness
@@ -20,11 +21,11 @@ def proc(tmp_path: Path) -> ProcFolder:
 
 
 def lives(proc: ProcFolder, pid: int, start: float | None) -> bool:
-    return liveness.lives(pid, start, reader='proc', proc=str(proc.path))
+    return liveness.lives(pid, start, proc=str(proc.path))
 
 
 def start_of(proc: ProcFolder, pid: int) -> float | None:
-    return liveness.start_of(pid, reader='proc', proc=str(proc.path))
+    return liveness.start_of(pid, proc=str(proc.path))
 
 
 def test_a_process_is_known_by_its_start(proc: ProcFolder) -> None:
@@ -97,15 +98,16 @@ def test_what_is_not_known_of_a_time_namespace_changes_nothing(
     assert clock_offset(str(proc.path)) == 0
 
 
-def test_this_process_whichever_way_it_is_read() -> None:
-    for reader in ('proc', 'psutil'):
-        start = liveness.start_of(os.getpid(), reader=reader)
-        assert start is not None
-        assert liveness.lives(os.getpid(), start, reader=reader)
-        assert liveness.lives(os.getpid(), None, reader=reader)
-        assert not liveness.lives(os.getpid(), start - 1, reader=reader)
-        assert liveness.start_of(NOBODYS, reader=reader) is None
-        assert not liveness.lives(NOBODYS, None, reader=reader)
+@pytest.mark.parametrize('system', ['linux', 'darwin'])
+def test_this_process_on_each_system(monkeypatch: pytest.MonkeyPatch, system: str) -> None:
+    monkeypatch.setattr(liveness.sys, 'platform', system)
+    start = liveness.start_of(os.getpid())
+    assert start is not None
+    assert liveness.lives(os.getpid(), start)
+    assert liveness.lives(os.getpid(), None)
+    assert not liveness.lives(os.getpid(), start - 1)
+    assert liveness.start_of(NOBODYS) is None
+    assert not liveness.lives(NOBODYS, None)
 
 
 def test_the_present_moment() -> None:

@@ -9,7 +9,6 @@ import pytest
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError
 from gpu_tracker.gpus.claims import shared_folder
 from gpu_tracker.gpus.claims.locks import LockDeadline, _is_locked, holder_of, lock, under_lock
-from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,13 +53,10 @@ def test_waiting_ends_and_names_the_holder(folder: str, kind: int) -> None:
         lock(folder, LockDeadline(0.05))
     assert isinstance(caught.value, ClaimsError)
     os.close(descriptor)
-    start = (
-        f'No GPU can be claimed: {folder} has been locked for 0.05 s by process {os.getpid()} of '
-        f'{user_name(os.geteuid())} ('
+    assert str(caught.value) == (
+        f'No GPU can be claimed: {folder} has been locked for 0.05 s by process {os.getpid()}, and gpu-tracker itself '
+        'locks it for milliseconds only. GPU_TRACKER_CLAIMS chooses another folder.'
     )
-    end = '), and gpu-tracker itself locks it for milliseconds only. GPU_TRACKER_CLAIMS chooses another folder.'
-    assert str(caught.value).startswith(start)
-    assert str(caught.value).endswith(end)
 
 
 def test_pauses_grow_to_30_ms_so_that_a_lock_is_had_soon_after_it_is_free() -> None:
@@ -73,7 +69,7 @@ def test_pauses_grow_to_30_ms_so_that_a_lock_is_had_soon_after_it_is_free() -> N
 
 def test_a_deadline_that_has_passed_leaves_one_attempt_and_is_not_named(folder: str) -> None:
     held = lock(folder, LockDeadline(5))
-    with pytest.raises(ClaimsLockedError, match=r'claims is locked by process \d+ '):
+    with pytest.raises(ClaimsLockedError, match=r'claims is locked by process \d+,'):
         lock(folder, LockDeadline(-1))
     os.close(held)
 
@@ -98,16 +94,12 @@ def test_a_folder_that_was_moved_since_it_was_opened_is_not_used(folder: str) ->
     os.close(descriptor)
 
 
-def holder(path: Path, lines: str, files: dict[str, str]) -> str | None:
-    proc = path / 'proc'
-    proc.mkdir()
+def holder(path: Path, lines: str) -> str | None:
+    (path / 'proc').mkdir()
     info = path.stat()
     at = f'{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}'
-    (proc / 'locks').write_text(lines.replace('HERE', at))
-    for name, text in files.items():
-        (proc / name).parent.mkdir(exist_ok=True)
-        (proc / name).write_text(text)
-    return holder_of(str(path), str(proc))
+    (path / 'proc' / 'locks').write_text(lines.replace('HERE', at))
+    return holder_of(str(path), f'{path}/proc')
 
 
 LOCKS = """\
@@ -119,22 +111,12 @@ LOCKS = """\
 
 
 def test_the_holder_of_a_lock(tmp_path: Path) -> None:
-    files = {'13/status': 'Name:\tx\nUid:\t0\t4000000000\t0\t0\n', '13/cmdline': 'python\0-c\0pass\x1b\0'}
-    assert holder(tmp_path, LOCKS, files) == 'process 13 of 4000000000 (python -c pass?)'
-
-
-def test_a_holder_without_a_command_line(tmp_path: Path) -> None:
-    files = {'13/status': 'Uid:\t0\t4000000000\t0\t0\n', '13/cmdline': ''}
-    assert holder(tmp_path, LOCKS, files) == 'process 13 of 4000000000'
-
-
-def test_a_holder_that_cannot_be_looked_at(tmp_path: Path) -> None:
-    assert holder(tmp_path, LOCKS, {}) == 'process 13'
+    assert holder(tmp_path, LOCKS) == 'process 13'
 
 
 @pytest.mark.parametrize('lines', ['', 'nonsense\n\n', '1: FLOCK ADVISORY WRITE 0 HERE 0 EOF\n', '1: FLOCK\n'])
 def test_a_holder_that_is_not_told(tmp_path: Path, lines: str) -> None:
-    assert holder(tmp_path, lines, {}) is None
+    assert holder(tmp_path, lines) is None
 
 
 def test_without_proc_no_holder_is_told(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.processes import default_reader, process_exists, stat
+from gpu_tracker.processes import process_exists, stat
 from gpu_tracker.processes.process import Process
 
 if TYPE_CHECKING:
@@ -24,29 +24,27 @@ _TICK = 1
 """What starts of processes are counted in."""
 
 
-def start_of(pid: int, *, reader: str | None = None, proc: str = '/proc') -> float | None:
+def start_of(pid: int, *, proc: str = '/proc') -> float | None:
     """Return when a process started, in clock ticks since the machine did (by psutil: in seconds since 1970).
 
-    None where there is no such process, or where it cannot be looked at. It stays the same through execve(2) and in all
-    time namespaces.
-
-    :param reader: As in :func:`~gpu_tracker.processes.default_reader`, which is the default.
+    None if there is no such process, or if it cannot be read. It stays the same through execve(2) and in all time
+    namespaces.
     """
-    if (reader or default_reader()) == 'psutil':
+    if sys.platform != 'linux':
         return _portable_start_of(pid)
     process = _read(pid, proc)
     return None if process is None else _start(process, proc)
 
 
-def lives(pid: int, start: float | None, *, reader: str | None = None, proc: str = '/proc') -> bool:
+def lives(pid: int, start: float | None, *, proc: str = '/proc') -> bool:
     """Return whether the process still runs; one that waits to be reaped (a zombie) does not.
 
-    Where it cannot be looked at, whatever process has its number now is taken for it: a GPU that is given to nobody for
-    too long is better than one that is given to two.
+    If it cannot be read, whatever process has its number now is taken for it: a GPU that is given to nobody for too
+    long is better than one that is given to two.
 
-    :param start: What :func:`start_of` has said of it; None: the number has to do.
+    :param start: The result of :func:`start_of`; None: the number has to do.
     """
-    if (reader or default_reader()) == 'psutil':
+    if sys.platform != 'linux':
         return _portable_lives(pid, start)
     process = _read(pid, proc)
     if process is None:
@@ -116,10 +114,8 @@ def _portable_lives(pid: int, start: float | None) -> bool:
 
     try:
         process = psutil.Process(pid)
-        if process.status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD} and process.num_threads() <= 1:
-            return False  # with more threads, only its first one has ended
-        return start in (None, process.create_time())
-    except psutil.NoSuchProcess:  # a zombie as well
+        return process.status() != psutil.STATUS_ZOMBIE and start in (None, process.create_time())
+    except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied:
         return True

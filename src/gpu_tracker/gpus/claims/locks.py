@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from gpu_tracker.errors import ClaimsLockedError
 from gpu_tracker.gpus.claims import shared_folder
-from gpu_tracker.gpus.claims.record import bounded
-from gpu_tracker.system.users import user_name
 
 if sys.platform != 'win32':
     import fcntl
@@ -26,12 +24,7 @@ _LONGEST_PAUSE = 0.03
 
 
 class LockDeadline:
-    """The time until which a lock is waited for, over all attempts.
-
-    :param seconds: 0 or less: there is one attempt, without a wait.
-    :param clock: Returns the time.
-    :param sleep: Waits for some seconds.
-    """
+    """The time until which a lock is waited for, over all attempts; with 0 or less there is one attempt."""
 
     def __init__(
         self,
@@ -46,7 +39,7 @@ class LockDeadline:
         self._pause = _FIRST_PAUSE
 
     def wait(self) -> bool:
-        """Wait a little, longer each time; return False where there is no time left."""
+        """Wait a little, longer each time; return False if there is no time left."""
         left = self._end - self._clock()
         if left <= 0:
             return False
@@ -119,7 +112,7 @@ def _complaint(path: str, seconds: float) -> str:
 
 
 def holder_of(path: str, proc: str = '/proc') -> str | None:
-    """Describe a process that holds a flock(2) on the file or folder, None where none can be told.
+    """Return a process that holds a flock(2) on the file or folder: ``process 1234``; None if that is unknown.
 
     Unknown are processes of other PID namespaces, and locks on file systems that number their files in another
     way than the kernel's table does (Btrfs).
@@ -135,21 +128,8 @@ def holder_of(path: str, proc: str = '/proc') -> str | None:
         # '1: FLOCK  ADVISORY  WRITE 1234 00:19:567 0 EOF', see proc_locks(5); those that wait have '->' before FLOCK.
         match words:
             case [_, 'FLOCK', _, _, pid, at, *_] if at == file and pid.isdecimal() and pid != '0':
-                return _describe(pid, proc)
+                return f'process {pid}'
     return None
-
-
-def _describe(pid: str, proc: str) -> str:
-    try:
-        with open(f'{proc}/{pid}/status', encoding='utf-8', errors='replace') as status:
-            # Not the owner of its folder in /proc, who is root for a process that has changed its user.
-            user = next(int(line.split()[2]) for line in status if line.startswith('Uid:'))
-        with open(f'{proc}/{pid}/cmdline', 'rb') as cmdline:
-            words = cmdline.read().rstrip(b'\0').replace(b'\0', b' ').decode(errors='replace')
-    except (OSError, StopIteration):
-        return f'process {pid}'
-    command = bounded(words)
-    return f'process {pid} of {user_name(user)}' + (f' ({command})' if command else '')
 
 
 _LOWEST = 20
