@@ -131,11 +131,10 @@ ctypes.CDLL(None).pthread_exit(None)
 def test_a_claim_is_kept_while_any_thread_of_its_process_runs(actors: Actors, path: str) -> None:
     actor = actors.start()
     actor.ask('claim', 1)
-    (claim,) = ClaimFolder(path).claims()
     actor.tell('execute', sys.executable, '-c', FIRST_THREAD_ENDS)
     assert eventually(lambda: state_of(actor.pid) == 'Z')
     assert claimed(path) == ['GPU-0']
-    assert liveness.lives(actor.pid, claim.process_start)
+    assert liveness.lives(actor.pid, liveness.start_of(actor.pid))
     os.kill(actor.pid, signal.SIGKILL)
     assert eventually(lambda: claimed(path) == [])
 

@@ -20,11 +20,6 @@ class Claim(NamedTuple):
     """The owner of the file that the claim stands in."""
     process_id: int | None
     """None: no process holds it, only its time ends it."""
-    process_start: float | None
-    """When the process started, in the kernel's own count: with the ID it distinguishes a process from a later one."""
-    pid_namespace: int | None
-    """What numbers the process: its ID means nothing elsewhere. None: the system has no such namespaces."""
-    boot_id: str
     made: float
     """Seconds since 1970."""
     expires: float | None
@@ -32,8 +27,7 @@ class Claim(NamedTuple):
     command: str | None
     """What the GPUs were claimed for."""
     in_another_container: bool = False
-    """The ID of its process is one of another container's, or of the machine's where this process is in a container:
-    it means nothing here."""
+    """The ID of its process means nothing here: this process is in another container, or outside of it."""
 
 
 _MINUTE = 60
@@ -46,7 +40,13 @@ def describe(claim: Claim, now: float, name_of: Callable[[int], str] = user_name
     :param now: Seconds since 1970.
     :param name_of: Returns the name of the user with an ID.
     """
-    return f'claimed by {printable(name_of(claim.user_id))}{_purpose(claim)}{_time(claim, now)}'
+    purpose = []
+    if claim.process_id is not None:
+        purpose.append(f'pid {claim.process_id}' + (' in another container' if claim.in_another_container else ''))
+    if claim.command is not None:
+        purpose.append(printable(claim.command))
+    text = f'claimed by {printable(name_of(claim.user_id))}' + (f' ({", ".join(purpose)})' if purpose else '')
+    return text if claim.expires is None else f'{text} for another {remaining(claim.expires - now)}'
 
 
 def remaining(seconds: float) -> str:
@@ -55,16 +55,3 @@ def remaining(seconds: float) -> str:
         if seconds <= 2 * _MINUTE * length:
             return f'{max(0, math.ceil(seconds / length))} {unit}'
     return f'{math.ceil(seconds / _HOUR)} h'
-
-
-def _purpose(claim: Claim) -> str:
-    known = []
-    if claim.process_id is not None:
-        known.append(f'pid {claim.process_id}' + (' in another container' if claim.in_another_container else ''))
-    if claim.command is not None:
-        known.append(printable(claim.command))
-    return f' ({", ".join(known)})' if known else ''
-
-
-def _time(claim: Claim, now: float) -> str:
-    return '' if claim.expires is None else f' for another {remaining(claim.expires - now)}'

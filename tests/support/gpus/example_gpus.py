@@ -8,7 +8,6 @@ from support.gpus.gpu_readings import reading, used_by
 
 NOW = 1_800_000_000.0
 USERS = {1000: 'alice', 1001: 'bob'}
-BOOT_ID = '5f0c9d4e-93a1-4cf1-8ea8-0d6f5a1f2b3c'
 A100 = 'NVIDIA A100-SXM4-40GB'
 A100_MEMORY = 42_949_672_960
 MINUTE = 60
@@ -54,9 +53,6 @@ def claim(*uuids: str, **differences: object) -> Claim:
     usual = {
         'user_id': 1000,
         'process_id': 4300,
-        'process_start': 8_123_456.0,
-        'pid_namespace': 4_026_531_836,
-        'boot_id': BOOT_ID,
         'made': NOW - 2,
         'expires': None,
         'command': 'python sweep.py --seed 7',
@@ -124,7 +120,7 @@ _parts = (
     mig_device(2, '1g.5gb', 5_100_273_664, 13_107_200),
 )
 _inferring = GpuProcess(7007, 9_100_000_000, 'bob', NOW - 3 * 24 * HOUR, 'python serve.py --port 8080', 'serve.py')
-_for_a_minute = claim(uuid(72, 'MIG'), process_id=None, process_start=None, expires=NOW + 57.2, command=None)
+_for_a_minute = claim(uuid(72, 'MIG'), process_id=None, expires=NOW + 57.2, command=None)
 
 SPLIT = used_by(
     _split,

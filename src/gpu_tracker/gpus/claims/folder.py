@@ -300,9 +300,7 @@ class HeldClaim:
         except OSError as error:
             raise shared_folder.unusable(self._folder.path, error) from error
         self._record = new
-        self.claim = self.claim._replace(
-            process_id=None, process_start=None, pid_namespace=None, in_another_container=False
-        )
+        self.claim = self.claim._replace(process_id=None, in_another_container=False)
 
 
 def _claims_of(files: list[RecordFile], circumstances: Circumstances) -> list[Claim]:

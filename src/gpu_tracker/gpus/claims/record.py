@@ -22,7 +22,7 @@ MOST_BYTES = 16384
 LONGEST_TIME = 1e10
 """Seconds, some 300 years. Ten times as much is still a year that calendars can tell."""
 _MOST_UUIDS = 256
-_LONGEST_UUID = 128
+_LONGEST_TEXT = 128
 _LONGEST_COMMAND = 200
 _LARGEST_PID = 2**31 - 1
 _LARGEST_NUMBER = 2**64
@@ -35,8 +35,7 @@ class Record(NamedTuple):
 
     uuids: tuple[str, ...]
     uid: int
-    """For people who look into the file. Whose claim it is, its owner tells: in another user namespace, or where a file
-    server makes root a nobody, the same user has another number."""
+    """For people who read the file. The claim belongs to the file's owner, who may have another ID in a container."""
     pid: int | None
     process_start: float | None
     pid_namespace: int | None
@@ -50,8 +49,7 @@ class Record(NamedTuple):
     expires_at: float | None
     """On the clock of :attr:`Circumstances.clock`, which setting the time does not move."""
     command: str | None
-    """What the GPUs are for, usually a command line; its beginning, as all users can read it, even those from whom
-    ``hidepid`` of proc(5) hides the command lines of others."""
+    """What the GPUs are for, usually the beginning of a command line; all users can read it."""
     started: float | None = None
     """When the machine was started, in seconds since 1970 by the clock of that time. None: an earlier version of
     gpu-tracker has written the claim."""
@@ -79,7 +77,7 @@ def decode(data: bytes) -> Record | None:
     if not isinstance(fields, dict):
         return None
     values: dict[str, Any] = {key: fields.get(key) for key in Record._fields}
-    if not all(is_valid(values[key]) for key, is_valid in _CHECKS.items()):
+    if not all((values[key] is None and key in _OPTIONAL) or check(values[key]) for key, check in _CHECKS.items()):
         return None
     if values['pid'] is None and values['expires_at'] is None:
         return None  # nothing would ever end it
@@ -165,9 +163,6 @@ def claim_of(record: Record, owner: int, circumstances: Circumstances) -> Claim:
         uuids=record.uuids,
         user_id=owner,
         process_id=record.pid,
-        process_start=record.process_start,
-        pid_namespace=record.pid_namespace,
-        boot_id=record.boot_id,
         made=record.made,
         expires=None if record.expires_at is None else circumstances.time + (record.expires_at - circumstances.clock),
         command=record.command,
@@ -176,36 +171,33 @@ def claim_of(record: Record, owner: int, circumstances: Circumstances) -> Claim:
 
 
 def _is_text(value: object, longest: int) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= longest and value.isascii() and value.isprintable()
+    return isinstance(value, str) and len(value) <= longest and value.isascii() and value.isprintable()
 
 
 def _is_uuid(value: object) -> bool:
-    return isinstance(value, str) and _is_text(value, _LONGEST_UUID) and not set(value) & set(' ,')
-
-
-def _is_list_of_uuids(value: object) -> bool:
-    return isinstance(value, list) and 0 < len(value) <= _MOST_UUIDS and all(map(_is_uuid, value))
+    return isinstance(value, str) and _is_text(value, _LONGEST_TEXT) and value != '' and not set(value) & set(' ,')
 
 
 def _is_number(value: object, least: int, largest: float) -> bool:
     return type(value) is int and least <= value <= largest  # not isinstance: True is an int, too
 
 
-def _is_real(value: object, largest: float) -> bool:
-    return isinstance(value, float) and isfinite(value) and 0 <= value <= largest
+def _is_time(value: object) -> bool:
+    return isinstance(value, float) and isfinite(value) and 0 <= value <= 10 * LONGEST_TIME
 
 
+_OPTIONAL = frozenset({'pid', 'process_start', 'pid_namespace', 'expires_at', 'command', 'started'})
 _CHECKS: dict[str, Callable[[object], bool]] = {
-    'uuids': _is_list_of_uuids,
+    'uuids': lambda value: isinstance(value, list) and 0 < len(value) <= _MOST_UUIDS and all(map(_is_uuid, value)),
     'uid': lambda value: _is_number(value, 0, _LARGEST_NUMBER),
-    'pid': lambda value: value is None or _is_number(value, 1, _LARGEST_PID),
-    'process_start': lambda value: value is None or _is_real(value, _LARGEST_NUMBER),
-    'pid_namespace': lambda value: value is None or _is_number(value, 0, _LARGEST_NUMBER),
-    'boot_id': lambda value: _is_text(value, _LONGEST_UUID),
-    'host': lambda value: value == '' or _is_text(value, 255),
-    'machine': lambda value: value == '' or _is_text(value, _LONGEST_UUID),
-    'made': lambda value: _is_real(value, 10 * LONGEST_TIME),
-    'expires_at': lambda value: value is None or _is_real(value, 10 * LONGEST_TIME),
-    'command': lambda value: value is None or isinstance(value, str),
-    'started': lambda value: value is None or _is_real(value, 10 * LONGEST_TIME),
+    'pid': lambda value: _is_number(value, 1, _LARGEST_PID),
+    'process_start': lambda value: isinstance(value, float) and 0 <= value <= _LARGEST_NUMBER,
+    'pid_namespace': lambda value: _is_number(value, 0, _LARGEST_NUMBER),
+    'boot_id': lambda value: _is_text(value, _LONGEST_TEXT) and value != '',
+    'host': lambda value: _is_text(value, 255),
+    'machine': lambda value: _is_text(value, _LONGEST_TEXT),
+    'made': _is_time,
+    'expires_at': _is_time,
+    'command': lambda value: isinstance(value, str),
+    'started': _is_time,
 }
