@@ -53,7 +53,7 @@ def lives(pid: int, start: float | None, *, proc: str = '/proc') -> bool:
 
 
 def pid_namespace(proc: str = '/proc') -> int | None:
-    """Return what numbers the processes that this one sees, pid_namespaces(7); None where there is no such thing."""
+    """Return the ID of this process's PID namespace, pid_namespaces(7); None if the system has none."""
     try:
         return os.stat(f'{proc}/self/ns/pid').st_ino
     except OSError:
