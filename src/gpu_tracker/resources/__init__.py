@@ -116,16 +116,16 @@ class Resource:
     def wait_until_ready(self) -> None:
         """Wait until the first sample can be made.
 
-        :raises RefusedError: where it cannot be made as the parameters ask.
+        :raises RefusedError: if it cannot be made as the parameters ask.
         """
 
     def begin(self, now: float) -> None:
         """Make those readings of the first sample that take their time: the run is timed from after them."""
 
     def follow(self, main: int | None, descendants: frozenset[int]) -> None:
-        """Take note of which processes are tracked from now on.
+        """Store the processes that are tracked from now on.
 
-        :param main: The pid of the root; None where it has ended.
+        :param main: The pid of the root; None if it has ended.
         :param descendants: The pids of its descendants.
         """
 
@@ -177,7 +177,7 @@ class Resource:
 
 
 def larger(known: int | None, value: int | None) -> int | None:
-    """Return the larger of two values of which either may be unknown."""
+    """Return the larger of two values; either may be unknown."""
     if known is None or value is None:
         return value if known is None else known
     return max(known, value)
@@ -235,6 +235,11 @@ SECTIONS = tuple(entry.name for entry in RESOURCES if entry.is_optional)
 def chosen(sections: Iterable[str]) -> list[Entry]:
     """Return the lines of the resources that are always sampled, and of those that are asked for by name."""
     return [entry for entry in RESOURCES if not entry.is_optional or entry.name in sections]
+
+
+def first_of(stored: Sequence[Any] | None, count: int) -> list[Any]:
+    """Return the first ``count`` values of a list in stored totals; a missing one is None."""
+    return [*(stored or ()), *(None,) * count][:count]
 
 
 def entry_of(name: str) -> Entry:

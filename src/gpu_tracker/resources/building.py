@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 
 def build(totals: Totals, wanted: Units) -> ResourceUsage:
-    """Return what the totals of a run say."""
+    """Return what the totals of a run say.
+
+    :param totals: Those of any version: a missing figure is unknown, an additional one is ignored.
+    """
     from gpu_tracker.result import usage  # noqa: PLC0415 - dataclasses cost 15 ms, which the sampler does without
 
-    tracked = totals['record']['tracked_seconds']
+    tracked = totals['record'].get('tracked_seconds')
     time = totals['seconds'] if tracked is None else tracked
     job = totals.get('job')
     sections: dict[str, Any] = {} if job is None else {'job': usage.JobIdentity(**checked(job))}

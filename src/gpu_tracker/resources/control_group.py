@@ -96,9 +96,9 @@ def open_resource(context: Context) -> ControlGroup:
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.ControlGroupUsage]:
     """Return the section ``control_group``; none where the machine alone limits the process, and nothing was killed."""
     group = totals['control_group']
-    folder, kills = group['folder'], group['oom_kills']
-    memory, cores = group['memory_limit'], group['allowed_cores']
-    capacity, all_cores = totals['ram']['capacity'], totals['cpu']['cores']
+    folder, kills = group.get('folder'), group.get('oom_kills')
+    memory, cores = group.get('memory_limit'), group.get('allowed_cores')
+    capacity, all_cores = totals['ram'].get('capacity'), totals['cpu'].get('cores')
     has_less_memory = memory is not None and (capacity is None or memory < capacity)
     has_fewer_cores = cores is not None and (all_cores is None or cores < all_cores)
     if not (has_less_memory or has_fewer_cores or kills):
@@ -112,7 +112,7 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.ControlGroupUsage
         unit=wanted.ram,
         folder=None if folder is None else printable(folder),
         memory_limit=from_bytes(memory, wanted.ram),
-        cpu_limit=group['cpu_limit'],
+        cpu_limit=group.get('cpu_limit'),
         allowed_cores=cores,
         oom_kills=kills,
         problem=sentence(kills) if kills else None,

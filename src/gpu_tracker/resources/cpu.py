@@ -8,19 +8,19 @@ count. If a member is reaped by nobody in the tree, its last time is kept, and t
 from __future__ import annotations
 
 from gpu_tracker.processes import stat
-from gpu_tracker.resources import COUNTER, GAUGE, GROUPS, WHOSE, Column, Resource
+from gpu_tracker.resources import COUNTER, GAUGE, GROUPS, WHOSE, Column, Resource, first_of
 from gpu_tracker.resources.rates import MaximalRate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, Literal
 
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources.context import Context, System
     from gpu_tracker.result import usage
-    from gpu_tracker.totals import Totals
+    from gpu_tracker.totals import Group, Totals
     from gpu_tracker.units import Units
 
 _ROUNDING = 0.02
@@ -207,22 +207,23 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.CPUUtilization]:
     from gpu_tracker.result import usage  # noqa: PLC0415 - the sampler needs none of it
 
     cpu, seconds = totals['cpu'], totals['seconds']
-    cores = cpu['cores']
+    cores = cpu.get('cores')
     expected = wanted.expected_cores or cores
 
-    def utilization(used: Sequence[Any], divisor: int | None) -> usage.ProcessingUnitPercentages:
-        amount, largest = used
+    def utilization(group: Group | Literal['system'], divisor: int | None) -> usage.ProcessingUnitPercentages:
+        used: Any = cpu.get(group)
+        amount, largest = first_of(used, 2)
         mean = amount / seconds if amount is not None and seconds > 0 else None
         return percentages(_at_most(largest, cores), _at_most(mean, cores), divisor)
 
-    main_threads, descendants_threads, combined_threads = cpu['threads']
+    main_threads, descendants_threads, combined_threads = first_of(cpu.get('threads'), 3)
     section = usage.CPUUtilization(
         system_core_count=cores,
         n_expected_cores=expected,
-        system=utilization(cpu['system'], cores),
-        main=utilization(cpu['main'], expected),
-        descendants=utilization(cpu['descendants'], expected),
-        combined=utilization(cpu['combined'], expected),
+        system=utilization('system', cores),
+        main=utilization('main', expected),
+        descendants=utilization('descendants', expected),
+        combined=utilization('combined', expected),
         main_n_threads=main_threads,
         descendants_n_threads=descendants_threads,
         combined_n_threads=combined_threads,

@@ -13,7 +13,7 @@ import time
 
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.backend import OF_DRM
-from gpu_tracker.resources import COUNTER, Column
+from gpu_tracker.resources import COUNTER, Column, first_of
 from gpu_tracker.resources.threaded import Target, ThreadedReader, ThreadedResource
 
 TYPE_CHECKING = False
@@ -285,7 +285,8 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.EnergyUsage]:
     is_long_enough = seconds >= _SHORTEST and totals['seconds'] - seconds <= _LONGEST_GAP
     gpus = found.get('gpus')
     of_gpus = tuple(
-        usage.GPUEnergy(uuid, joules if is_long_enough else None, others) for uuid, joules, others in gpus or ()
+        usage.GPUEnergy(uuid, joules if is_long_enough else None, others)
+        for uuid, joules, others in (first_of(gpu, 3) for gpu in gpus or ())
     )
     known = [gpu.joules for gpu in of_gpus if gpu.joules is not None]
     return {

@@ -11,7 +11,7 @@ with memory in another unit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 
 from gpu_tracker import units
 
@@ -267,7 +267,8 @@ def cuda_usage(section: PlainData, unit: str) -> CUDAUsage:
     """
 
     def figures(group: str) -> CUDAFigures:
-        return CUDAFigures(**_in_unit(section.get(group, {}), unit))
+        found: CUDAFigures = _record(CUDAFigures, section.get(group, {}), unit)
+        return found
 
     return CUDAUsage(
         problem=section.get('problem'),
@@ -278,7 +279,7 @@ def cuda_usage(section: PlainData, unit: str) -> CUDAUsage:
         descendants=figures('descendants'),
         combined=figures('combined'),
         processes=tuple(_process(process, unit) for process in section.get('processes', ())),
-        gpus=tuple(CUDAGpu(**_in_unit(gpu, unit)) for gpu in section.get('gpus', ())),
+        gpus=tuple(_record(CUDAGpu, gpu, unit) for gpu in section.get('gpus', ())),
         notes=tuple(section.get('notes', ())),
     )
 
@@ -296,19 +297,20 @@ def base_units(record: object, schema: type | None = None) -> dict[str, object]:
 
 
 def _process(process: PlainData, unit: str) -> CUDAProcess:
-    return CUDAProcess(
-        **_in_unit(process, unit)
-        | {
-            'devices': tuple(CUDADevice(**_in_unit(device, unit)) for device in process['devices']),
-            'kernels': tuple(CUDAKernel(**kernel) for kernel in process['kernels']),
-            'failures': tuple(CUDAFailure(**failure) for failure in process['failures']),
-        }
-    )
-
-
-def _in_unit(record: PlainData, unit: str) -> dict[str, Any]:
-    """Return the fields with memory converted, and without the unit in their names."""
-    return {
-        name.removesuffix(_BYTES): units.from_bytes(value, unit) if name.endswith(_BYTES) else value
-        for name, value in record.items()
+    parts = {
+        name: tuple(_record(kind, part, unit) for part in process.get(name, ()))
+        for name, kind in (('devices', CUDADevice), ('kernels', CUDAKernel), ('failures', CUDAFailure))
     }
+    found: CUDAProcess = _record(CUDAProcess, {**process, **parts}, unit)
+    return found
+
+
+def _record(kind: Any, stored: PlainData, unit: str) -> Any:  # noqa: ANN401 - a class, and an instance of it
+    """Return a record with memory converted; what another version has not stored is unknown."""
+    known = {
+        name.removesuffix(_BYTES): units.from_bytes(value, unit) if name.endswith(_BYTES) else value
+        for name, value in stored.items()
+    }
+    return kind(
+        **{one.name: known.get(one.name) for one in fields(kind) if one.name in known or one.default is MISSING}
+    )

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import marshal
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -13,6 +14,9 @@ from gpu_tracker.resources.building import build
 from gpu_tracker.result.formats import as_text
 from gpu_tracker.units import Units
 from support.recordings import busy_rows, totals_of, write_recording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FOLDER = Path(__file__).parents[2] / 'data' / 'recorded_runs'
 RUNS = sorted(path.name.partition('.')[0] for path in FOLDER.glob('*.totals.json'))
@@ -102,3 +106,62 @@ def test_all_other_tables_are_records(tmp_path: Path) -> None:
             (0.5, 'warning', 'careful'),
             (0.4, 'info', 'hello'),
         ]
+
+
+def in_section(section: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield each field of a stored section, and of the records in it, with the record that has it."""
+    for part in section.values() if isinstance(section, dict) else section:
+        if isinstance(part, dict | list):
+            yield from in_section(part)
+    if isinstance(section, dict):
+        yield from ((section, name) for name in list(section))
+
+
+def leaves(value: Any, path: str = '') -> dict[str, Any]:
+    """Return all values of a result by their paths."""
+    if isinstance(value, dict):
+        return {name: leaf for key in value for name, leaf in leaves(value[key], f'{path}.{key}').items()}
+    if isinstance(value, tuple):
+        return {name: leaf for key in range(len(value)) for name, leaf in leaves(value[key], f'{path}.{key}').items()}
+    return {path: value}
+
+
+@pytest.mark.parametrize('name', RUNS)
+def test_a_figure_that_the_totals_lack_is_unknown(name: str) -> None:
+    recorded = json.loads((FOLDER / f'{name}.totals.json').read_text())
+    totals, units = recorded['totals'], Units(*recorded['units'])
+    whole = leaves(dataclasses.asdict(build(totals, units)))
+    for section in totals.keys() & {'cpu', 'ram', 'gpu', 'io', 'energy', 'cuda', 'control_group', 'own_group', 'job'}:
+        for record, field in list(in_section(totals[section])):
+            if field == 'cores':
+                continue  # the largest rates are cut at it
+            removed = record.pop(field)
+            usage = build(totals, units)
+            record[field] = removed
+            found = leaves(dataclasses.asdict(usage))
+            assert {found.get(path) for path in whole if found.get(path) != whole[path]} <= {None}, field
+            as_text(usage)
+
+
+@pytest.mark.parametrize('name', RUNS)
+def test_a_figure_of_a_later_version_is_ignored(name: str) -> None:
+    recorded = json.loads((FOLDER / f'{name}.totals.json').read_text())
+    totals, units = recorded['totals'], Units(*recorded['units'])
+    whole = build(totals, units)
+    for record in {id(record): record for record, _ in in_section(totals)}.values():
+        if record is not totals.get('lower_bounds'):
+            record['of_a_later_version'] = 1
+    assert build(totals, units) == whole
+
+
+def test_totals_of_an_older_version_are_read(tmp_path: Path) -> None:
+    totals = totals_of('io')
+    del totals['ram']['system'], totals['cpu']['threads'], totals['gpu']['max_sum'], totals['io']['main']['switches']
+    totals['ram']['main'] = totals['ram']['main'][:1]
+    with load(write_recording(tmp_path / 'run.db', meta={'totals': json.dumps(totals)})) as found:
+        usage = found.summary()
+    assert (usage.max_ram.system, usage.max_ram.main.total_rss, usage.max_ram.main.shared_rss) == (None, 1.769472, None)
+    assert (usage.cpu_utilization.main_n_threads, usage.cpu_utilization.system_core_count) == (None, 2)
+    assert usage.gpu_utilization.gpu_percentages.max_sum_percent is None
+    assert usage.io is not None
+    assert (usage.io.main.minor_page_faults, usage.io.main.voluntary_context_switches) == (148, None)

@@ -6,7 +6,7 @@ RAM is in the units that were asked for, utilization is of the time since the ro
 from __future__ import annotations
 
 from gpu_tracker.recording.schema import SMALL_UNITS, expression
-from gpu_tracker.units import MEMORY_UNITS
+from gpu_tracker.units import MEMORY_UNITS, from_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,17 +56,17 @@ def static_values(totals: Totals, units: Sequence[Any]) -> list[str | float | No
     :param units: Of RAM, GPU RAM and time, and the cores expected, as the tracker was given them.
     """
     ram_unit, gpu_ram_unit, time_unit, expected = units
-    capacity, gpu, cores = totals['ram']['capacity'], totals['gpu'], totals['cpu']['cores']
+    capacity, gpu, cores = totals['ram'].get('capacity'), totals['gpu'], totals['cpu'].get('cores')
     return [
         ram_unit,
         gpu_ram_unit,
         time_unit,
-        None if capacity is None else capacity / MEMORY_UNITS[ram_unit],
-        None if gpu['capacity'] is None else gpu['capacity'] / MEMORY_UNITS[gpu_ram_unit],
+        from_bytes(capacity, ram_unit),
+        from_bytes(gpu.get('capacity'), gpu_ram_unit),
         cores,
         expected or cores,
-        gpu['count'],
-        gpu['expected'],
+        gpu.get('count'),
+        gpu.get('expected'),
     ]
 
 

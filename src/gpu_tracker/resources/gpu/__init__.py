@@ -120,17 +120,19 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxGPURAM | usage
     gpu, unit = totals['gpu'], wanted.gpu_ram
     ram = usage.MaxGPURAM(
         unit=unit,
-        system_capacity=units.from_bytes(gpu['capacity'], unit),
-        system=units.from_bytes(gpu['system'], unit),
-        main=units.from_bytes(gpu['main'], unit),
-        descendants=units.from_bytes(gpu['descendants'], unit),
-        combined=units.from_bytes(gpu['combined'], unit),
+        system_capacity=units.from_bytes(gpu.get('capacity'), unit),
+        system=units.from_bytes(gpu.get('system'), unit),
+        main=units.from_bytes(gpu.get('main'), unit),
+        descendants=units.from_bytes(gpu.get('descendants'), unit),
+        combined=units.from_bytes(gpu.get('combined'), unit),
     )
-    expected = gpu['expected']
-    largest, mean = (None if percent is None else percent / _PERCENT for percent in (gpu['max_sum'], gpu['mean_sum']))
+    expected = gpu.get('expected')
+    largest, mean = (
+        None if percent is None else percent / _PERCENT for percent in (gpu.get('max_sum'), gpu.get('mean_sum'))
+    )
     utilization = usage.GPUUtilization(
-        system_gpu_count=gpu['count'],
+        system_gpu_count=gpu.get('count'),
         n_expected_gpus=expected,
-        gpu_percentages=percentages(largest, mean, expected or 1),
+        gpu_percentages=percentages(largest, mean, 1 if expected == 0 else expected),
     )
     return {'max_gpu_ram': ram, 'gpu_utilization': utilization}

@@ -15,12 +15,13 @@ from __future__ import annotations
 import sys
 import time
 
-from gpu_tracker.resources import GROUPS
+from gpu_tracker.resources import GROUPS, first_of
 from gpu_tracker.resources.io.groups import Io, UnknownIo
 from gpu_tracker.resources.io.readers import IoFiles, parsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from gpu_tracker.resources.context import Context
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from gpu_tracker.result import usage
     from gpu_tracker.totals import Group, Totals
     from gpu_tracker.units import Units
+
+_STORED = {'bytes': 5, 'rates': 4, 'faults': 2, 'switches': 2}
+"""The lists of figures of a group, in the order of :class:`.IOValues`, with their lengths."""
 
 
 def open_resource(context: Context) -> Io | PortableIo:
@@ -52,9 +56,10 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.IOUsage]:
     from gpu_tracker.result import usage  # noqa: PLC0415 - the sampler needs none of it
 
     def of_group(group: Group) -> usage.IOValues:
-        found = totals['io'][group]
-        sizes = [units.from_bytes(size, wanted.ram) for size in (*found['bytes'], *found['rates'])]
-        values: list[Any] = [*sizes, *found['faults'], *found['switches']]
+        found: Mapping[str, Any] = totals['io'].get(group, {})
+        stored = [first_of(found.get(name), count) for name, count in _STORED.items()]
+        sizes = [units.from_bytes(size, wanted.ram) for size in (*stored[0], *stored[1])]
+        values: list[Any] = [*sizes, *stored[2], *stored[3]]
         return usage.IOValues(*values)
 
     return {'io': usage.IOUsage(wanted.ram, *map(of_group, GROUPS))}

@@ -6,7 +6,7 @@ On Linux exact if that can matter (:mod:`.linux`), elsewhere the sum of what psu
 from __future__ import annotations
 
 from gpu_tracker.processes import stat
-from gpu_tracker.resources import FIRST, GAUGE, GROUPS, WHOSE, Column, Resource, larger
+from gpu_tracker.resources import FIRST, GAUGE, GROUPS, WHOSE, Column, Resource, first_of, larger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,12 +152,12 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxRAM]:
     ram, unit = totals['ram'], wanted.ram
 
     def values(group: Group) -> usage.RSSValues:
-        return usage.RSSValues(*(units.from_bytes(size, unit) for size in ram[group]))
+        return usage.RSSValues(*(units.from_bytes(size, unit) for size in first_of(ram.get(group), 3)))
 
     section = usage.MaxRAM(
         unit=unit,
-        system_capacity=units.from_bytes(ram['capacity'], unit),
-        system=units.from_bytes(ram['system'], unit),
+        system_capacity=units.from_bytes(ram.get('capacity'), unit),
+        system=units.from_bytes(ram.get('system'), unit),
         main=values('main'),
         descendants=values('descendants'),
         combined=values('combined'),
