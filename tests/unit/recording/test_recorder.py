@@ -88,8 +88,7 @@ def test_samples_are_stored_as_integers_in_small_units(run: Run) -> None:
 
 def test_counters_of_bytes_are_exact() -> None:
     rows = SampleRows([Column('combined_io_read', 'bytes', COUNTER, ''), Column('ram', 'bytes', GAUGE, '')])
-    rows.add(0, [3981, 3981])
-    assert list(rows.insertion()[1]) == [[0, 3981, 4]]
+    assert rows.row(0, [3981, 3981]) == [0, 3981, 4]
     assert [row[4] for row in rows.descriptions()[1]] == [1.0, 1024.0]
 
 

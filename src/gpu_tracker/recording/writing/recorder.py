@@ -24,7 +24,15 @@ import time
 
 from gpu_tracker.errors import see
 from gpu_tracker.recording.writing.recording_file import Failure, RecordingFile, is_busy, is_failure_of_data
-from gpu_tracker.recording.writing.sample_rows import GpuRows, ProcessRows, SampleRows
+from gpu_tracker.recording.writing.sample_rows import (
+    GPU,
+    GPU_SAMPLE,
+    PROCESS,
+    PROCESS_SAMPLE,
+    GpuRows,
+    ProcessRows,
+    SampleRows,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,6 +61,8 @@ _LONGEST_LAST_READING = 3.0
 """Seconds that the end of a run takes at most to read the log of regions."""
 
 _META = 'INSERT OR REPLACE INTO meta VALUES (?, ?)'
+_CLOCK = 'INSERT OR REPLACE INTO clock VALUES (?, ?)'
+_MESSAGE = 'INSERT INTO messages VALUES (?, ?, ?)'
 _FULL = (
     'The recording cannot be written to {}: {}. Sampling goes on; what is measured is kept, and written when that is '
     'possible again.'
@@ -106,14 +116,16 @@ class Recorder:
         self._gpus = GpuRows()
         self._processes = None if tree is None else ProcessRows(tree)
         self._meta: dict[str, object] = {}
-        self._clock: list[tuple[int, int]] = []
+        statements = (self._rows.sql, GPU, GPU_SAMPLE, _CLOCK, _MESSAGE, PROCESS, PROCESS_SAMPLE)
+        self._waiting: dict[str, list[Sequence[object]]] = {sql: [] for sql in statements}
+        """Rows that were not written yet, by the statement that writes them."""
+        self._samples = self._waiting[self._rows.sql]
         self._clock_offset: int | None = None
         self._start: float | None = None
         self._next = float('-inf')
         self._pause_of_reader = 0.0
         """Seconds to the next commit, at most, where a reader was in the way of the last one; 0: none was."""
         self._messages: list[Message] = []
-        self._notes: list[tuple[int, str, str]] = []
         self._noted = 0
         self._is_failing = False
         self._has_warned = False
@@ -135,12 +147,14 @@ class Recorder:
         if self._start is None:
             self._begin(now)
         t = self._time(now)
-        self._rows.add(t, values)
+        self._samples.append(self._rows.row(t, values))
         if self._processes is not None:
-            self._processes.add(t)
+            for sql, row in self._processes.rows(t):
+                self._waiting[sql].append(row)
         for resource in self._resources:
             for device in resource.take_devices():
-                self._gpus.add(self._time(device.at), device)
+                for sql, row in self._gpus.rows(self._time(device.at), device):
+                    self._waiting[sql].append(row)
 
     def due(self) -> float:
         """Return when the next commit is due where no sample comes before it.
@@ -161,7 +175,7 @@ class Recorder:
     def commit(self, now: float) -> None:
         """Write what was measured; what cannot be written now is written later."""
         self._next = now + self._commit_interval
-        if self._regions is not None and not (self._meta or self._rows.insertion()[1] or self._regions.has_grown):
+        if self._regions is not None and not (self._meta or self._samples or self._regions.has_grown):
             return  # between two samples far apart
         if self._regions is not None:
             try:
@@ -223,7 +237,7 @@ class Recorder:
         if self._regions is not None:
             self._regions.start_ns = round(now * 1e6) * 1000
         self._clock_offset = round(unix * 1e6)
-        self._clock.append((0, self._clock_offset))
+        self._waiting[_CLOCK].append((0, self._clock_offset))
 
     def _time(self, now: float) -> int:
         return round((now - (self._start or 0.0)) * 1e6)
@@ -232,7 +246,7 @@ class Recorder:
         self._meta['totals'] = _json_of(totals)
         if 'control_group' in totals and totals['control_group']['oom_kills']:
             self._meta['oom_kills'] = totals['control_group']['oom_kills']
-        self._notes += [(self._time(now), *message) for message in totals['messages'][self._noted :]]
+        self._waiting[_MESSAGE] += [(self._time(now), *message) for message in totals['messages'][self._noted :]]
         self._noted = max(self._noted, len(totals['messages']))
 
     def _note_clock(self, now: float, *, always: bool = False) -> None:
@@ -240,7 +254,7 @@ class Recorder:
         at, unix = self._time(self._monotonic()), round(self._wall_clock() * 1e6)
         if always or self._clock_offset is None or abs(unix - at - self._clock_offset) > _CLOCK_STEP_US:
             self._clock_offset = unix - at
-            self._clock.append((at, unix))
+            self._waiting[_CLOCK].append((at, unix))
 
     def _read_all_regions(self) -> None:
         log = self._regions
@@ -264,7 +278,7 @@ class Recorder:
         try:
             if self._is_failing:
                 self._write_some()
-            self._file.write(self._waiting())
+            self._file.write(self._statements())
         except Failure as error:
             if is_failure_of_data(error):
                 self._write_one_by_one()
@@ -278,38 +292,27 @@ class Recorder:
         self._is_failing = False
         self._forget()
 
-    def _waiting(self) -> list[Statement]:
-        found: list[Statement] = [
-            (_META, list(self._meta.items())),
-            self._rows.insertion(),
-            *self._gpus.insertions(),
-            ('INSERT OR REPLACE INTO clock VALUES (?, ?)', self._clock),
-            ('INSERT INTO messages VALUES (?, ?, ?)', self._notes),
-        ]
-        if self._processes is not None:
-            found += self._processes.insertions()
+    def _statements(self) -> list[Statement]:
+        found: list[Statement] = [(_META, list(self._meta.items())), *self._waiting.items()]
         if self._regions is not None:
             found += self._regions.rows()
         return [(sql, rows) for sql, rows in found if rows]
 
     def _forget(self) -> None:
-        self._meta, self._clock, self._notes = {}, [], []
-        self._rows.forget()
-        self._gpus.forget()
-        if self._processes is not None:
-            self._processes.forget()
+        self._meta = {}
+        for rows in self._waiting.values():
+            rows.clear()
         if self._regions is not None:
             self._regions.written()
 
     def _write_some(self) -> None:
         """Write the first rows alone where the disk was full: many of them would be prepared for nothing."""
-        sql, rows = self._rows.insertion()
-        self._file.write([(sql, rows[:_TRIAL])])
-        self._rows.forget(len(rows[:_TRIAL]))
+        self._file.write([(self._rows.sql, self._samples[:_TRIAL])])
+        del self._samples[:_TRIAL]
 
     def _write_one_by_one(self) -> None:
         """Write each row by itself and leave out those that cannot be stored: texts and numbers come from programs."""
-        for sql, rows in self._waiting():
+        for sql, rows in self._statements():
             for row in rows:
                 try:
                     self._file.write([(sql, (row,))])
@@ -325,16 +328,14 @@ class Recorder:
             self._messages.append(('warning', _FULL.format(self._path, error)))
 
     def _forget_oldest(self) -> None:
-        lost = self._rows.forget_oldest(_MOST_WAITING)
-        if lost:
+        lost = len(self._samples) - _MOST_WAITING
+        if lost > 0:
             if not self._samples_lost:
                 self._messages.append(('warning', _DROPPED))
             self._samples_lost += lost
             self._meta['samples_lost'] = self._samples_lost
-        del self._notes[:-_MOST_WAITING], self._clock[:-_MOST_WAITING]
-        self._gpus.forget_oldest(_MOST_WAITING)
-        if self._processes is not None:
-            self._processes.forget_oldest(_MOST_WAITING)
+        for rows in self._waiting.values():
+            del rows[:-_MOST_WAITING]
         if self._regions is not None and self._regions.waiting > _MOST_WAITING and self._is_failing:
             self._regions.lost += self._regions.waiting
             self._regions.written()

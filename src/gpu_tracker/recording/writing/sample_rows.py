@@ -1,4 +1,4 @@
-"""Rows of samples that wait for being written to a recording: of the run, of single GPUs and of single processes."""
+"""Makes the rows of samples of a recording: of the run, of single GPUs and of single processes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.writing.recording_file import Statement
     from gpu_tracker.resources import Column, DeviceReading
 
+GPU = 'INSERT OR IGNORE INTO gpus VALUES (?, ?, ?, ?)'
+GPU_SAMPLE = 'INSERT OR IGNORE INTO gpu_samples VALUES (?, ?, ?, ?, ?)'
+PROCESS = 'INSERT OR REPLACE INTO processes VALUES (?, ?, ?, ?, ?)'
+PROCESS_SAMPLE = 'INSERT OR IGNORE INTO process_samples VALUES (?, ?, ?, ?, ?)'
+
 
 class SampleRows:
-    """Rows of ``samples`` that wait for being written.
+    """Makes rows of ``samples``.
 
-    :param columns: Those of the resources that are sampled.
+    :param columns: The columns of the resources that are sampled.
+    :ivar sql: The statement that writes them.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
@@ -28,8 +34,7 @@ class SampleRows:
             for place, others in enumerate(stored_sum(name, names) for name in names)
             if others
         ]
-        self._sql = f'INSERT INTO samples VALUES ({", ".join("?" * (len(names) + 1))})'  # noqa: S608 - question marks
-        self._rows: list[Sequence[int | None]] = []
+        self.sql = f'INSERT INTO samples VALUES ({", ".join("?" * (len(names) + 1))})'  # noqa: S608 - question marks
         self._last = -1
 
     def descriptions(self) -> Statement:
@@ -42,37 +47,23 @@ class SampleRows:
         ]  # fmt: skip
         return 'INSERT INTO columns VALUES (?, ?, ?, ?, ?, ?, ?)', rows
 
-    def add(self, t: int, values: Sequence[float | None]) -> None:
-        """Add a row, later than those before."""
+    def row(self, t: int, values: Sequence[float | None]) -> list[int | None]:
+        """Return a row, later than all before."""
         self._last = t = max(t, self._last + 1)
         whole = [
             None if value is None else round(value * factor)
             for value, factor in zip(values, self._factors, strict=True)
         ]
-        stored = [t, *whole]
+        stored: list[int | None] = [t, *whole]
         for place, first, second in self._sums:
             value = whole[place]
             if value is not None:
                 stored[place + 1] = value - (whole[first] or 0) - (whole[second] or 0)
-        self._rows.append(stored)
-
-    def insertion(self) -> Statement:
-        """Return what writes them."""
-        return self._sql, self._rows
-
-    def forget(self, count: int | None = None) -> None:
-        """Forget the first ones, which were written; all of them where no number is given."""
-        del self._rows[:count]
-
-    def forget_oldest(self, most: int) -> int:
-        """Keep so many, and return how many were dropped."""
-        lost = max(0, len(self._rows) - most)
-        del self._rows[:lost]
-        return lost
+        return stored
 
 
 class ProcessRows:
-    """Rows of ``processes`` and ``process_samples`` that wait for being written.
+    """Makes rows of ``processes`` and ``process_samples``.
 
     :param tree: The tracked processes.
     """
@@ -81,11 +72,9 @@ class ProcessRows:
         self._tree = tree
         self._known: dict[tuple[int, float], tuple[int, int, bytes]] = {}
         self._count = 0
-        self._new: list[Sequence[object]] = []
-        self._rows: list[Sequence[object]] = []
 
-    def add(self, t: int) -> None:
-        """Add a row for each process that runs."""
+    def rows(self, t: int) -> Iterable[tuple[str, Sequence[object]]]:
+        """Yield a row for each process that runs, and before it the process if it is new, with their statements."""
         known = {}
         for process in self._tree.members.values():
             if process.ended:
@@ -97,60 +86,28 @@ class ProcessRows:
             number, first, name = before or (self._count, t, b'')
             if name != process.name:  # it is new, or has become another program
                 shown = process.name.decode(errors='replace')
-                self._new.append((number, process.pid, process.parent, shown, first))
+                yield PROCESS, (number, process.pid, process.parent, shown, first)
             known[key] = number, first, process.name
             # Before its exec, what is resident is its parent's.
             rss = None if process.shares_memory else process.resident >> 10
-            self._rows.append((t, number, rss, round(process.own_cpu * 1e6), process.threads))
+            yield PROCESS_SAMPLE, (t, number, rss, round(process.own_cpu * 1e6), process.threads)
         self._known = known
-
-    def insertions(self) -> Iterable[Statement]:
-        """Return what writes them."""
-        return (
-            ('INSERT OR REPLACE INTO processes VALUES (?, ?, ?, ?, ?)', self._new),
-            ('INSERT OR IGNORE INTO process_samples VALUES (?, ?, ?, ?, ?)', self._rows),
-        )
-
-    def forget(self) -> None:
-        """Forget all, which were written."""
-        self._new, self._rows = [], []
-
-    def forget_oldest(self, most: int) -> None:
-        """Keep so many samples."""
-        del self._rows[:-most]
 
 
 class GpuRows:
-    """Rows of ``gpus`` and ``gpu_samples`` that wait for being written."""
+    """Makes rows of ``gpus`` and ``gpu_samples``."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
-        self._new: list[Sequence[object]] = []
-        self._rows: list[Sequence[object]] = []
 
-    def add(self, t: int, device: DeviceReading) -> None:
-        """Add a row for a reading of one GPU."""
+    def rows(self, t: int, device: DeviceReading) -> Iterable[tuple[str, Sequence[object]]]:
+        """Yield a row for a reading of one GPU, and before it the GPU if it is new, with their statements."""
         number = self._known.get(device.uuid)
         if number is None:
             number = self._known[device.uuid] = len(self._known) + 1
-            self._new.append((number, device.uuid, device.name, _kib(device.total_ram)))
+            yield GPU, (number, device.uuid, device.name, _kib(device.total_ram))
         used = None if device.utilization is None else round(device.utilization * 100)
-        self._rows.append((t, number, _kib(device.ram), _kib(device.combined_ram), used))
-
-    def insertions(self) -> Iterable[Statement]:
-        """Return what writes them."""
-        return (
-            ('INSERT OR IGNORE INTO gpus VALUES (?, ?, ?, ?)', self._new),
-            ('INSERT OR IGNORE INTO gpu_samples VALUES (?, ?, ?, ?, ?)', self._rows),
-        )
-
-    def forget(self) -> None:
-        """Forget all, which were written."""
-        self._new, self._rows = [], []
-
-    def forget_oldest(self, most: int) -> None:
-        """Keep so many samples."""
-        del self._rows[:-most]
+        yield GPU_SAMPLE, (t, number, _kib(device.ram), _kib(device.combined_ram), used)
 
 
 def _kib(size: int | None) -> int | None:
