@@ -9,7 +9,7 @@ from gpu_tracker.regions import text
 
 
 def fields(line: object) -> dict[str, object]:
-    return {name: getattr(line, name) for name in type(line).__slots__}
+    return line._asdict()
 
 
 def test_begin():

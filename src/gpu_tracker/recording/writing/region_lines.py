@@ -5,6 +5,13 @@ Any process of a tracked program may write to the log, so nothing is taken for g
 
 from __future__ import annotations
 
+from collections import namedtuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 LONGEST_LINE = 1 << 14
 """Bytes; no line that is written is as long."""
 
@@ -14,118 +21,41 @@ _LARGEST_FLOAT = 1e300
 _MOST_DIGITS = 19
 _NONE = b'-'
 
+Begin = namedtuple('Begin', 'id parent process_id thread_id task t thread_cpu peak name attributes')  # noqa: PYI024 - no typing here
+"""A region has begun. Times are in nanoseconds, ``t`` of the monotonic clock.
 
-class Begin:
-    """A region has begun; times in nanoseconds, ``t`` of the monotonic clock."""
+``peak`` is the high-water mark of the process' RSS in KiB, ``attributes`` a JSON object as text, of which only the
+braces are checked.
+"""
 
-    __slots__ = (
-        'attributes',
-        'id',
-        'name',
-        'parent',
-        'peak',
-        'process_id',
-        't',
-        'task',
-        'thread_cpu',
-        'thread_id',
-    )
+End = namedtuple('End', 'id t thread_cpu peak error')  # noqa: PYI024 - see Begin
+"""A region has ended. ``error`` is the type of the exception that has ended it, or ``exit status N`` of a command."""
 
-    def __init__(self, fields: list[bytes]) -> None:
-        """Take the fields after the letter.
+Fold = namedtuple(  # noqa: PYI024 - see Begin
+    'Fold',
+    'id parent process_id thread_id name first last calls total shortest longest squares thread_cpu errors',
+)
+"""The sum of calls of one name with one parent that ended within about a second.
 
-        :raises ValueError: where one of them is wrong.
-        """
-        number, parent, process_id, thread_id, task, t, thread_cpu, peak, name, attributes = fields
-        self.id = _number(number)
-        self.parent = _number_or_none(parent)
-        self.process_id = _number(process_id)
-        self.thread_id = _number_or_none(thread_id)
-        self.task = _text_or_none(task)
-        self.t = _number(t)
-        self.thread_cpu = _number_or_none(thread_cpu)
-        self.peak = _number_or_none(peak)
-        """The high-water mark of the process' RSS in KiB."""
-        self.name = _text(name)
-        self.attributes = _text_or_none(attributes)
-        """A JSON object as text; only its braces are checked."""
-        if self.attributes is not None and not (self.attributes[:1] == '{' and self.attributes[-1:] == '}'):
-            raise ValueError
-
-
-class End:
-    """A region has ended."""
-
-    __slots__ = ('error', 'id', 'peak', 't', 'thread_cpu')
-
-    def __init__(self, fields: list[bytes]) -> None:
-        """Take the fields after the letter, as ``Begin`` does."""
-        number, t, thread_cpu, peak, error = fields
-        self.id = _number(number)
-        self.t = _number(t)
-        self.thread_cpu = _number_or_none(thread_cpu)
-        self.peak = _number_or_none(peak)
-        self.error = _text_or_none(error)
-        """The name of the type of the exception that has ended it, or ``exit status N`` of a command."""
-
-
-class Fold:
-    """The sum of calls of one name with one parent that ended within about a second."""
-
-    __slots__ = (
-        'calls',
-        'errors',
-        'first',
-        'id',
-        'last',
-        'longest',
-        'name',
-        'parent',
-        'process_id',
-        'shortest',
-        'squares',
-        'thread_cpu',
-        'thread_id',
-        'total',
-    )
-
-    def __init__(self, fields: list[bytes]) -> None:
-        """Take the fields after the letter, as ``Begin`` does."""
-        number, parent, process_id, thread_id, name, first, last, calls, total, *rest = fields
-        shortest, longest, squares, thread_cpu, errors = rest
-        self.id = _number(number)
-        self.parent = _number_or_none(parent)
-        self.process_id = _number(process_id)
-        self.thread_id = _number_or_none(thread_id)
-        self.name = _text(name)
-        self.first = _number(first)
-        self.last = _number(last)
-        self.calls = _number(calls)
-        self.total = _number(total)
-        self.shortest = _number(shortest)
-        self.longest = _number(longest)
-        self.squares = _squares(squares)
-        """The sum of the squares of the calls' wall times, in seconds squared."""
-        self.thread_cpu = _number_or_none(thread_cpu)
-        self.errors = _number(errors)
-        if not (self.first <= self.last and self.shortest <= self.longest <= self.total and self.errors <= self.calls):
-            raise ValueError
-        if not self.calls:
-            raise ValueError
-
-
-_KINDS: dict[bytes, type[Begin | End | Fold]] = {b'B': Begin, b'E': End, b'S': Fold}
+``squares`` is the sum of the squares of their wall times, in seconds squared.
+"""
 
 
 def parse(line: bytes) -> Begin | End | Fold | None:
-    """Return what ``line`` says, with or without its end of line; None where it is none that regions write."""
+    """Return the content of ``line``, with or without its end of line; None if regions write no such line."""
     if len(line) > LONGEST_LINE:
         return None
     kind, *fields = line.removesuffix(b'\n').split(b'\t')
     try:
-        return _KINDS[kind](fields)
+        record, readers = _KINDS[kind]
+        found: Begin | End | Fold = record(*[read(field) for read, field in zip(readers, fields, strict=True)])
     except (KeyError, ValueError):
         return None
+    if isinstance(found, Fold):
+        is_ordered = found.first <= found.last and found.shortest <= found.longest <= found.total
+        if not (is_ordered and found.errors <= found.calls and found.calls):
+            return None
+    return found
 
 
 def _number(field: bytes) -> int:
@@ -161,3 +91,26 @@ def _text(field: bytes) -> str:
         return text
     parts = text.split('\\\\')
     return '\\'.join(part.replace('\\t', '\t').replace('\\n', '\n').replace('\\r', '\r') for part in parts)
+
+
+def _object_or_none(field: bytes) -> str | None:
+    text = _text_or_none(field)
+    if text is not None and not (text[:1] == '{' and text[-1:] == '}'):
+        raise ValueError
+    return text
+
+
+_KINDS: dict[bytes, tuple[Any, tuple[Callable[[bytes], object], ...]]] = {
+    b'B': (
+        Begin,
+        (_number, _number_or_none, _number, _number_or_none, _text_or_none, _number, _number_or_none, _number_or_none,
+         _text, _object_or_none),
+    ),
+    b'E': (End, (_number, _number, _number_or_none, _number_or_none, _text_or_none)),
+    b'S': (
+        Fold,
+        (_number, _number_or_none, _number, _number_or_none, _text, *(_number,) * 6, _squares, _number_or_none,
+         _number),
+    ),
+}  # fmt: skip
+"""The record that a line's first letter stands for, and what reads each of its fields."""
