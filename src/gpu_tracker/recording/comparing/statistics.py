@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _LARGEST_LOGARITHM = math.log(sys.float_info.max)
 
@@ -77,63 +77,33 @@ def _exponential(exponent: float) -> float:
 
 
 _NORMAL = 1.959963984540054
-"""The 97.5 % point of the normal distribution: that of Student's lies above it, and comes to it with the freedom."""
-_OUTSIDE = 0.05
-_PRECISION = 1e-13
-_MOST_STEPS = 200
+"""The 97.5 % point of the normal distribution. That of Student's distribution is larger."""
+_BEYOND = 0.475
+"""The probability between 0 and the point."""
+_PRECISION = 1e-12
+_PARTS = 200
 
 
 def student(freedom: float) -> float:
     """Return the 97.5 % point of Student's distribution with ``freedom`` degrees of freedom, 1 or more.
 
-    The two tails are an incomplete beta function (Abramowitz and Stegun, 26.7.1 and 26.5.27). They are convex, so
-    Newton's steps from the left never go past the point.
+    Its density falls, so Newton's steps from the left never pass the point.
     """
-    point = _NORMAL
-    for _ in range(_MOST_STEPS):
-        step = (_tails(point, freedom) - _OUTSIDE) / (2 * _density(point, freedom))
+    factor = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+
+    def density(point: float) -> float:
+        return factor * math.exp(-(freedom + 1) / 2 * math.log1p(point**2 / freedom))
+
+    point, area, step = 0.0, 0.0, _NORMAL
+    while step > _PRECISION * point:
+        area += _integral(density, point, point + step)
         point += step
-        if abs(step) <= _PRECISION * point:
-            break
+        step = (_BEYOND - area) / density(point)
     return point
 
 
-def _density(point: float, freedom: float) -> float:
-    logarithm = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
-    return math.exp(logarithm - (freedom + 1) / 2 * math.log1p(point**2 / freedom))
-
-
-def _tails(point: float, freedom: float) -> float:
-    """Return the probability of values beyond ``point`` on both sides."""
-    return _incomplete_beta(freedom / (freedom + point**2), freedom / 2, 0.5)
-
-
-def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """Return the regularised incomplete beta function for 0 < x < 1."""
-    factor = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
-    if x < (a + 1) / (a + b + 2):
-        return factor * _beta_fraction(x, a, b) / a
-    return 1 - factor * _beta_fraction(1 - x, b, a) / b  # where the fraction for x itself converges slowly
-
-
-_TINY = 1e-300
-
-
-def _beta_fraction(x: float, a: float, b: float) -> float:
-    """Return the continued fraction of the incomplete beta function, by Lentz's method."""
-    upper, lower = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
-    result = lower
-    for step in range(1, 10_000):
-        even = step * (b - step) * x / ((a + 2 * step - 1) * (a + 2 * step))
-        odd = -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1))
-        for part in (even, odd):
-            lower = 1 / _not_zero(1 + part * lower)
-            upper = _not_zero(1 + part / upper)
-            result *= upper * lower
-        if abs(upper * lower - 1) < _PRECISION / 10:
-            break
-    return result
-
-
-def _not_zero(value: float) -> float:
-    return value if abs(value) > _TINY else _TINY
+def _integral(function: Callable[[float], float], begin: float, end: float) -> float:
+    """Return the integral by Simpson's rule."""
+    width = (end - begin) / _PARTS
+    values = [function(begin + width * number) for number in range(_PARTS + 1)]
+    return width / 3 * (values[0] + 4 * math.fsum(values[1::2]) + 2 * math.fsum(values[2:-1:2]) + values[-1])
