@@ -14,6 +14,7 @@ from gpu_tracker.resources import COUNTER
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from gpu_tracker.resources import Column
 
@@ -110,3 +111,21 @@ def expression(name: str, names: Sequence[str]) -> str:
     """Return the SQL of the value of a column in its small unit; NULL where it is unknown."""
     others = [f'coalesce({expression(other, names)}, 0)' for other in stored_sum(name, names)]
     return f'({" + ".join([name, *others])})'
+
+
+def as_json(value: object) -> str:
+    """Return plain data as JSON; a number that JSON does not have, such as NaN, becomes null."""
+    import json  # noqa: PLC0415 - the measured process needs none
+
+    try:
+        return json.dumps(value, separators=(',', ':'), allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), separators=(',', ':'))
+
+
+def _finite(value: Any) -> object:  # noqa: ANN401 - plain data of any kind
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and value - value != 0 else value

@@ -13,11 +13,11 @@ The keys of version 1 never change meaning.
 
 from __future__ import annotations
 
-import json
 import re
 
 from gpu_tracker.job import host_name
 from gpu_tracker.real import os, time
+from gpu_tracker.recording.schema import as_json
 from gpu_tracker.system import files
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ class RankFiles:
 
         :raises OSError: where that fails.
         """
-        files.write_whole(self.start, _text({**about, 'updated_unix': time.time(), 'totals': None}))
+        files.write_whole(self.start, as_json({**about, 'updated_unix': time.time(), 'totals': None}) + '\n')
 
     def write(
         self,
@@ -92,7 +92,7 @@ class RankFiles:
         :raises OSError: where that fails; the report is as it was.
         """
         record = {**about, 'updated_unix': time.time(), 'ended': ended, 'exit_code': exit_code, 'totals': totals}
-        files.write_whole(self.report, _text(record))
+        files.write_whole(self.report, as_json(record) + '\n')
 
     def complete_recording(self) -> None:
         """Give the recording its name, which says that it is complete; nothing where it has that already."""
@@ -179,21 +179,6 @@ def about_rank(
 def write_interval(size: int | None) -> float:
     """Return the seconds between two reports of one rank of a job with ``size`` ranks."""
     return min(max(_INTERVAL, (size or 1) / _REPORTS_A_SECOND), LONGEST_INTERVAL)
-
-
-def _text(record: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(record, allow_nan=False) + '\n'
-    except ValueError:  # a figure that is no number is not known
-        return json.dumps(_finite(record)) + '\n'
-
-
-def _finite(value: Any) -> object:  # noqa: ANN401 - plain data of any kind
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and value - value != 0 else value
 
 
 def _printable(text: str) -> str:

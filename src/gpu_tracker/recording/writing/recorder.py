@@ -19,10 +19,10 @@ What ``meta`` says:
 
 from __future__ import annotations
 
-import json
 import time
 
 from gpu_tracker.errors import see
+from gpu_tracker.recording.schema import as_json
 from gpu_tracker.recording.writing.recording_file import Failure, RecordingFile, is_busy, is_failure_of_data
 from gpu_tracker.recording.writing.sample_rows import (
     GPU,
@@ -243,7 +243,7 @@ class Recorder:
         return round((now - (self._start or 0.0)) * 1e6)
 
     def _note_totals(self, now: float, totals: Totals) -> None:
-        self._meta['totals'] = _json_of(totals)
+        self._meta['totals'] = as_json(totals)
         if 'control_group' in totals and totals['control_group']['oom_kills']:
             self._meta['oom_kills'] = totals['control_group']['oom_kills']
         self._waiting[_MESSAGE] += [(self._time(now), *message) for message in totals['messages'][self._noted :]]
@@ -339,18 +339,3 @@ class Recorder:
         if self._regions is not None and self._regions.waiting > _MOST_WAITING and self._is_failing:
             self._regions.lost += self._regions.waiting
             self._regions.written()
-
-
-def _json_of(value: object) -> str:
-    try:
-        return json.dumps(value, separators=(',', ':'), allow_nan=False)
-    except ValueError:  # a figure that is no number
-        return json.dumps(_finite(value), separators=(',', ':'))
-
-
-def _finite(value: Any) -> object:  # noqa: ANN401 - plain data of any kind
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and value - value != 0 else value
