@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gpu_tracker.job import place_in_job
 from gpu_tracker.limits import ended_beyond, ended_by
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS, text_of
+from gpu_tracker.vendors import label, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -43,6 +44,15 @@ def has_gpus(usage: Any) -> bool:  # noqa: ANN401 - a result, whose class this m
     return bool(usage.gpu_utilization.system_gpu_count != 0)
 
 
+def _has_only_sums(usage: Any) -> bool:  # noqa: ANN401 - as above
+    """Return whether GPUs are known as sums alone, as in results of older versions."""
+    return has_gpus(usage) and usage.gpus is None
+
+
+def _uses_gpus(usage: Any) -> bool:  # noqa: ANN401 - as above
+    return bool(usage.gpus)
+
+
 def _always(_: object) -> bool:
     return True
 
@@ -50,7 +60,8 @@ def _always(_: object) -> bool:
 class Figure(NamedTuple):
     """A row of the table.
 
-    :ivar path: In the result. ``{group}`` stands for each of :data:`GROUPS`, ``{whose}`` also for ``system``.
+    :ivar path: In the result. ``{group}`` stands for each of :data:`GROUPS`, ``{whose}`` also for ``system``. A path
+        into the list of GPUs is the largest figure of all GPUs; ``gpus.3.capacity`` is the figure of GPU 3.
     :ivar unit: The base unit, or a key of ``TEXTS``.
     :ivar label: What people call it; empty: only reports, comparisons and conditions have it.
     :ivar hint: What it is, in a few words.
@@ -89,7 +100,7 @@ ROWS = (
     Figure('max_gpu_ram.system', 'bytes'),
     Figure(
         'max_gpu_ram.{group}', 'bytes', 'Peak GPU memory', 'of all GPUs', '{group}_gpu_ram',
-        'of {max_gpu_ram.system_capacity}', has_gpus,
+        'of {max_gpu_ram.system_capacity}', _has_only_sums,
     ),
     Figure('cpu_utilization.system_core_count', 'count', is_given=True),
     Figure('cpu_utilization.n_expected_cores', 'count', is_given=True),
@@ -108,15 +119,31 @@ ROWS = (
     Figure('gpu_utilization.n_expected_gpus', 'count', is_given=True),
     Figure(
         'gpu_utilization.gpu_percentages.max_sum_percent', 'percent', 'GPU utilization, most',
-        'of all GPUs, whoever used them; 100 % is one GPU', when=has_gpus,
+        'of all GPUs, whoever used them; 100 % is one GPU', when=_has_only_sums,
     ),
     Figure('gpu_utilization.gpu_percentages.max_hardware_percent', 'percent'),
     Figure(
         'gpu_utilization.gpu_percentages.mean_sum_percent', 'percent', 'GPU utilization, mean',
         'of all GPUs, whoever used them; 100 % is one GPU', 'gpu_utilization',
-        'peak {gpu_utilization.gpu_percentages.max_sum_percent}; 100 % is one GPU', has_gpus,
+        'peak {gpu_utilization.gpu_percentages.max_sum_percent}; 100 % is one GPU', _has_only_sums,
     ),
     Figure('gpu_utilization.gpu_percentages.mean_hardware_percent', 'percent'),
+    Figure('gpus.capacity', 'bytes', is_given=True),
+    Figure('gpus.max_ram.system', 'bytes'),
+    Figure(
+        'gpus.max_ram.{group}', 'bytes', 'Peak memory of one GPU', 'of the fullest GPU', '{group}_gpu_ram',
+        'all GPUs together {max_gpu_ram.combined}', _uses_gpus,
+    ),
+    Figure('gpus.utilization.max_percent', 'percent'),
+    Figure(
+        'gpus.utilization.mean_percent', 'percent', 'GPU busy, mean', 'the busiest GPU, whoever used it',
+        'gpu_utilization', 'the busiest GPU; peak {gpus.utilization.max_percent}', _uses_gpus,
+    ),
+    Figure('gpus.own_utilization.max_percent', 'percent'),
+    Figure(
+        'gpus.own_utilization.mean_percent', 'percent', 'GPU busy by this run, mean', 'the busiest GPU',
+        note='peak {gpus.own_utilization.max_percent}', when=_uses_gpus,
+    ),
     Figure('compute_time.time', 'seconds', 'Time', 'wall time', note=''),
     Figure('cuda.problem', 'text'),
     Figure('cuda.seconds', 'seconds'),
@@ -194,10 +221,15 @@ ROWS = (
 """In the order of reports."""
 
 
+EACH_GPU = 'GPU *'
+_MOST_GPUS = 4
+"""Lines of GPUs in a summary; the fullest come first."""
+
+
 class Line(NamedTuple):
     """A line of the summary.
 
-    :ivar title: Empty if it goes on with the line before.
+    :ivar title: Empty if it goes on with the line before; ``GPU *``: there is a line for each GPU.
     :ivar text: A template, see :func:`fill`. The line is there if the result has the section of its first figure.
     :ivar when: Whether it is there then.
     """
@@ -261,13 +293,18 @@ LINES = (
     Line(
         'GPU memory',
         '{max_gpu_ram.combined} of {max_gpu_ram.system_capacity}, {max_gpu_ram.system} by everybody',
-        has_gpus,
+        _has_only_sums,
     ),
     Line(
         'GPU',
         '{gpu_utilization.gpu_percentages.mean_sum_percent} of a GPU on average, '
         'peak {gpu_utilization.gpu_percentages.max_sum_percent}; {gpu_utilization.n_expected_gpus:GPU} expected',
-        has_gpus,
+        _has_only_sums,
+    ),
+    Line(
+        EACH_GPU,
+        '{gpus.max_ram.combined} of {gpus.capacity} at most, {gpus.utilization.mean_percent} busy '
+        '(own {gpus.own_utilization.mean_percent})',
     ),
     Line(
         'Storage',
@@ -289,10 +326,10 @@ SHORT = (
     'CPU {cpu_utilization.combined.mean_sum_percent}'
 )
 """A result in one line."""
-SHORT_OF_GPUS = ', GPU RAM {max_gpu_ram.combined}, GPU {gpu_utilization.gpu_percentages.mean_sum_percent}'
-"""What follows there if the machine has GPUs."""
+_SHORT_OF_SUMS = ', GPU RAM {max_gpu_ram.combined}, GPU {gpu_utilization.gpu_percentages.mean_sum_percent}'
+_SHORT_OF_GPUS = ', GPU RAM {gpus.max_ram.combined}, GPU {gpus.utilization.mean_percent}'
 
-_FIGURE = re.compile(r'{([\w.]+)(?::([^}]*))?}')
+_FIGURE = re.compile(r'{([\w.]+(?::\d[\w.]*)?)(?::([^}]*))?}')
 _OPTIONAL = re.compile(r'\[([^]]*)]')
 
 
@@ -316,18 +353,49 @@ def _groups_of(row: Figure) -> tuple[str, str]:
     return before, brace + after.partition('}')[0] + '}' if brace else ''
 
 
+def row_of(path: str) -> Figure:
+    """Return the row of a figure."""
+    found = figures().get(path)
+    if found is not None:
+        return found
+    section, _, rest = path.partition('.')
+    return figures()[f'{section}.{rest.partition(".")[2]}']
+
+
 def value(usage: Any, path: str) -> Any:  # noqa: ANN401 - see above; a number, a text or None
     """Return what a result has at a path, in its base unit; None if that or its section is not known."""
-    found: Any = usage
-    parts = path.split('.')
+    name, *parts = path.split('.')
+    section = getattr(usage, name, None)
+    unit = row_of(path).unit
+    if not parts:
+        return section
+    if not isinstance(section, tuple):
+        return _figure_in(section, parts, unit)
+    if path in figures():
+        chosen = section
+    else:
+        chosen = tuple(entry for entry in section if place_of(entry) == parts[0])
+        parts = parts[1:]
+    if not section and not figures()[path].is_given:
+        return 0  # no GPU was used
+    known = [found for entry in chosen if (found := _figure_in(entry, parts, unit)) is not None]
+    return max(known, default=None)
+
+
+def place_of(gpu: Any) -> str:  # noqa: ANN401 - an entry of the GPUs of a result
+    """Return what names a GPU in paths: ``0``, ``amd:0``."""
+    return numbered(gpu.vendor, str(gpu.index))
+
+
+def _figure_in(section: Any, parts: list[str], unit: str) -> Any:  # noqa: ANN401 - as above
+    found: Any = section
     for part in parts:
         found = getattr(found, part, None)
-    unit = figures()[path].unit
     if found is None or unit in TEXTS:
         return found
     if type(found) not in {int, float} or not abs(found) <= sys.float_info.max:
         return None  # of a stranger's recording
-    return _in_base_unit(found, unit, getattr(usage, parts[0]))
+    return _in_base_unit(found, unit, section)
 
 
 def _in_base_unit(number: float, unit: str, section: Any) -> float:  # noqa: ANN401 - any section
@@ -360,7 +428,7 @@ def text(usage: Any, path: str, form: str = '') -> str:  # noqa: ANN401 - as abo
     :param form: A noun that is counted, or a comma for one between thousands; empty: neither.
     """
     found = value(usage, path)
-    unit = figures()[path].unit
+    unit = row_of(path).unit
     if unit in TEXTS:
         return _UNKNOWN if found is None else TEXTS[unit](found)
     written = f'{found:,}' if form == ',' and found is not None else figure(found, unit)
@@ -379,7 +447,7 @@ def fill(template: str, usage: Any) -> str:  # noqa: ANN401 - as above
     def optional(part: re.Match[str]) -> str:
         path = _FIGURE.findall(part[1])[-1][0]
         found = value(usage, path)
-        is_left_out = found == 0 if figures()[path].unit not in TEXTS else found is None
+        is_left_out = found == 0 if row_of(path).unit not in TEXTS else found is None
         return '' if is_left_out else part[1]
 
     return _FIGURE.sub(lambda part: text(usage, part[1], part[2] or ''), _OPTIONAL.sub(optional, template))
@@ -389,12 +457,41 @@ def lines(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
     """Yield the lines of the summary: each title, which is empty if it goes on with the line before, and its text."""
     shown = {path.partition('.')[0] for line in LINES for path, _ in _FIGURE.findall(line.text)}
     for line in LINES:
+        if line.title == EACH_GPU:
+            yield from _lines_of_gpus(usage, line.text)
+            continue
         found = _FIGURE.search(line.text)
         if (found is None or _has_section(usage, found[1])) and line.when(usage):
             yield line.title, fill(line.text, usage)
     for path, row in figures().items():
         if row.label and row.section not in shown and _has_section(usage, path) and row.when(usage):
             yield row.label, text(usage, path)
+
+
+def short(usage: Any) -> str:  # noqa: ANN401 - as above
+    """Return a result in one line."""
+    of_gpus = _SHORT_OF_GPUS if usage.gpus else _SHORT_OF_SUMS if _has_only_sums(usage) else ''
+    return fill(SHORT + of_gpus, usage)
+
+
+def fullest_first(usage: Any) -> list[Any]:  # noqa: ANN401 - as above
+    """Return the GPUs of a result, that of which the run had the most memory first."""
+    return sorted(usage.gpus or (), key=lambda gpu: -(gpu.max_ram.combined or 0))
+
+
+def _lines_of_gpus(usage: Any, template: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
+    gpus = fullest_first(usage)
+    if not gpus and usage.gpus is not None:
+        yield 'GPU', 'none used'
+    for gpu in gpus[:_MOST_GPUS]:
+        own = f'gpus.{place_of(gpu)}.'
+        is_unused = value(usage, f'{own}max_ram.combined') == 0 and not value(
+            usage, f'{own}own_utilization.max_percent'
+        )
+        line = fill(template.replace('gpus.', own), usage)
+        yield label(gpu.vendor, gpu.index), f'not used; {line}' if is_unused else line
+    if len(gpus) > _MOST_GPUS:
+        yield '', f'and {len(gpus) - _MOST_GPUS} more GPUs'
 
 
 def _has_section(usage: Any, path: str) -> bool:  # noqa: ANN401 - as above

@@ -230,18 +230,35 @@ class GpuTotals(TypedDict):
     combined: int | None
     max_sum: float | None
     mean_sum: float | None
+    missed: NotRequired[Sequence[str]]
+    """The sizes that are lower bounds, since a reading has failed."""
     devices: NotRequired[Sequence[GpuDeviceTotals] | None]
     """Each GPU of the machine that could be opened."""
 
 
 class GpuDeviceTotals(TypedDict):
-    """One GPU: bytes that it has, the most that the tree had of it, and its mean utilization in percent."""
+    """One GPU: bytes and percent; ``main``, ``descendants`` and ``combined`` are the most that the tree had of it."""
 
     uuid: str
     name: str | None
+    vendor: str
+    index: int
+    place: str
+    """What names it among the GPUs of all vendors: ``0``, ``amd:0``."""
     capacity: int | None
+    system: int | None
+    main: int | None
+    descendants: int | None
     combined: int | None
+    missed: Sequence[str]
     utilization: float | None
+    """The mean."""
+    max_utilization: float | None
+    own_utilization: float | None
+    max_own_utilization: float | None
+    others: bool | None
+    is_used: bool | None
+    is_visible: bool
 
 
 class IoValues(TypedDict):

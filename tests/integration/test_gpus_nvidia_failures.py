@@ -35,11 +35,12 @@ ZEROS = {
     'max_sum': 0.0,
     'mean_sum': 0.0,
     'devices': [],
+    'missed': [],
 }
-NOTHING_KNOWN = dict.fromkeys(ZEROS)
+NOTHING_KNOWN = dict.fromkeys(ZEROS) | {'missed': []}
 NO_DRIVER = [['info', 'No GPU driver is at work on this machine: GPU figures are 0.']]
 SEE_PERMISSION = 'See "gpu-tracker explain driver-permission".'
-NOT_ANSWERED = 'The GPU driver has not answered for 2 s; GPU figures are unknown until it does.'
+NOT_ANSWERED = 'The GPU driver has not answered for 2 s; GPU figures are unknown, or lower bounds, until it does.'
 LOST_B = (
     'GPU 1 (GPU-b) is lost: it has fallen off the bus or is otherwise out of reach (NVML code 15). '
     'Its figures are unknown. See "gpu-tracker explain gpu-lost".'
@@ -142,7 +143,7 @@ def test_one_of_two_gpus_is_lost_from_the_start(driver: SimulatedDriver) -> None
         totals = probe.finish()
         messages = probe.messages()
     assert [(gpu['uuid'], gpu['capacity'], gpu['combined']) for gpu in totals.pop('devices')] == [('GPU-a', 100, 40)]
-    known = {'count': 2, 'expected': 2, 'main': 40, 'descendants': 0, 'combined': 40}
+    known = {'count': 2, 'expected': 2, 'main': 40, 'descendants': 0, 'combined': 40, 'missed': []}
     assert totals == {name: known.get(name) for name in NOTHING_KNOWN if name != 'devices'}
     assert messages == [['warning', LOST_B.replace(' (GPU-b)', '')]]
 
@@ -178,7 +179,7 @@ def test_no_permission_for_one_of_two(driver: SimulatedDriver, functions: str) -
         totals = probe.finish()
         messages = probe.messages()
     assert [(gpu['uuid'], gpu['capacity'], gpu['combined']) for gpu in totals.pop('devices')] == [('GPU-a', 100, 40)]
-    known = {'count': 2, 'expected': 2, 'main': 40, 'descendants': 0, 'combined': 40}
+    known = {'count': 2, 'expected': 2, 'main': 40, 'descendants': 0, 'combined': 40, 'missed': []}
     assert totals == {name: known.get(name) for name in NOTHING_KNOWN if name != 'devices'}
     assert messages == [
         ['warning', f'GPU 1 may not be read by this user (NVML code 4); its figures are unknown. {SEE_PERMISSION}']

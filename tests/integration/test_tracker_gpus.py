@@ -39,15 +39,15 @@ print(json.dumps(tracker.to_json()), flush=True)
 class Program:
     """A program with a child, on a simulated driver, that is tracked from one line that it is told to the next."""
 
-    def __init__(self, driver: SimulatedDriver, **options: object) -> None:
-        environment = {**os.environ, **driver.environment(), 'PYTHONPATH': PACKAGE_PARENT}
+    def __init__(self, driver: SimulatedDriver, environment: dict[str, str] | None = None, **options: object) -> None:
+        variables = {**os.environ, **driver.environment(), 'PYTHONPATH': PACKAGE_PARENT, **(environment or {})}
         self._process = subprocess.Popen(
             [sys.executable, '-c', PROGRAM, json.dumps(options)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=environment,
+            env=variables,
         )
         self.pid, self.child_pid = json.loads(self._line())
 
@@ -188,7 +188,9 @@ def test_a_driver_that_hangs_delays_neither_start_nor_stop_and_its_figures_are_u
         report = program.stop()
     assert report['max_gpu_ram']['main'] is None
     assert report['cpu_utilization']['main']['mean_sum_percent'] is not None
-    assert program.errors == 'The GPU driver has not answered for 2 s; GPU figures are unknown until it does.\n'
+    assert program.errors == (
+        'The GPU driver has not answered for 2 s; GPU figures are unknown, or lower bounds, until it does.\n'
+    )
 
 
 def test_a_gpu_that_is_lost_while_tracking_leaves_what_was_seen_before(driver):
@@ -202,6 +204,104 @@ def test_a_gpu_that_is_lost_while_tracking_leaves_what_was_seen_before(driver):
         report = program.stop()
     assert report['max_gpu_ram']['system'] == 107.0
     assert report['max_gpu_ram']['system_capacity'] == 2.0 * GIB
+    assert len(program.errors.splitlines()) == 1
+
+
+def gpu_use(report: dict) -> list[tuple[object, ...]]:
+    """Return of each GPU its index, memory, utilization, own utilization and whether others used it."""
+    return [
+        (
+            gpu['index'],
+            gpu['max_ram'],
+            gpu['utilization']['max_percent'],
+            gpu['own_utilization'],
+            gpu['others_used_it'],
+        )
+        for gpu in report['gpus']
+    ]
+
+
+def test_the_gpus_of_a_run_beside_the_gpu_of_a_neighbour(driver):
+    idle, taken = Gpu(total=8 * GIB), Gpu(total=8 * GIB, used=5, util=90, processes=[Process(1, memory=5, sm=90)])
+    driver.write(gpus=[taken, idle, idle])
+    with Program(driver) as program:
+        ours = Process(program.pid, memory=40, sm=30), Process(program.child_pid, memory=20, sm=18)
+        driver.write(gpus=[taken, Gpu(total=8 * GIB, used=70, util=50, processes=[*ours]), idle])
+        program.start()
+        read_again(driver)
+        report = program.stop()
+    assert gpu_use(report) == [
+        (
+            1,
+            {'system': 70.0, 'main': 40.0, 'descendants': 20.0, 'combined': 60.0},
+            50.0,
+            {'max_percent': 48.0, 'mean_percent': pytest.approx(48.0)},
+            False,
+        )
+    ]
+    assert report['gpus'][0]['capacity'] == 8.0 * GIB
+    assert 'lower_bounds' not in report or not any('gpu' in path for path in report['lower_bounds'])
+
+
+def test_visible_gpus_that_a_run_left_unused_are_listed(driver):
+    driver.write(gpus=[Gpu(total=GIB), Gpu(total=GIB), Gpu(total=GIB)])
+    with Program(driver, environment={'CUDA_VISIBLE_DEVICES': '2'}) as program:
+        program.start()
+        read_again(driver)
+        report = program.stop()
+    unused = {'system': 0.0, 'main': 0.0, 'descendants': 0.0, 'combined': 0.0}
+    assert gpu_use(report) == [(2, unused, 0.0, {'max_percent': 0.0, 'mean_percent': 0.0}, False)]
+
+
+@pytest.mark.parametrize(
+    ('function', 'code'),
+    [('nvmlDeviceGet*RunningProcesses*', 999), ('nvmlDeviceGetGraphicsRunningProcesses*', 999), ('nvmlDevice*', 15)],
+    ids=['no list', 'one of two lists fails', 'lost'],
+)
+def test_processes_that_come_when_they_cannot_be_listed_are_not_zero(driver, function, code):
+    driver.write(gpus=[Gpu(total=GIB), Gpu(total=GIB)])
+    with Program(driver) as program:
+        program.start()
+        read_again(driver)
+        used = Gpu(total=GIB, used=500, processes=[Process(program.pid, memory=500)])
+        driver.write(gpus=[used, Gpu(total=GIB)], fail=[Failure(function, code)])
+        read_again(driver)
+        report = program.stop()
+    assert (report['max_gpu_ram']['main'], report['max_gpu_ram']['combined']) == (None, None)
+
+
+def test_what_was_seen_before_the_lists_failed_is_a_lower_bound(driver):
+    with Program(driver) as program:
+        used = [Gpu(total=GIB, used=500, processes=[Process(program.pid, memory=500)]), Gpu(total=GIB)]
+        driver.write(gpus=used)
+        program.start()
+        read_again(driver)
+        driver.write(gpus=used, fail=[Failure('nvmlDeviceGet*RunningProcesses*', 999)])
+        read_again(driver)
+        report = program.stop()
+    assert report['max_gpu_ram']['combined'] == 500.0
+    assert {path for path in report['lower_bounds'] if 'gpu' in path} == {
+        'max_gpu_ram.main',
+        'max_gpu_ram.combined',
+        'gpus.0.max_ram.main',
+        'gpus.0.max_ram.combined',
+        'gpus.max_ram.main',
+        'gpus.max_ram.combined',
+    }
+
+
+def test_a_driver_that_hangs_for_a_while_is_reported_and_hides_no_use(driver):
+    driver.write(gpus=[Gpu(total=GIB), Gpu(total=GIB)])
+    with Program(driver) as program:
+        program.start()
+        read_again(driver)
+        calls = driver.calls().count('nvmlDeviceGetMemoryInfo_v2')
+        driver.write(gpus=[Gpu(total=GIB), Gpu(total=GIB)], hang=[Hang('nvmlDeviceGetMemoryInfo*', 2.5, gpu=0)])
+        until(lambda: driver.calls().count('nvmlDeviceGetMemoryInfo_v2') >= calls + 4)
+        driver.write(gpus=[Gpu(total=GIB), Gpu(total=GIB)])
+        read_again(driver)
+        report = program.stop()
+    assert report['max_gpu_ram']['combined'] is None
     assert len(program.errors.splitlines()) == 1
 
 

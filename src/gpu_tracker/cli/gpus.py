@@ -9,9 +9,9 @@ from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.machine import Machine, snapshot_of
-from gpu_tracker.gpus.model import none_of
 from gpu_tracker.gpus.opening import BACKENDS, backends_of, check_brands
 from gpu_tracker.system.users import user_name
+from gpu_tracker.vendors import none_of
 
 if TYPE_CHECKING:
     from gpu_tracker.gpus.machine import Seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from gpu_tracker.errors import see
-from gpu_tracker.gpus.model import title
+from gpu_tracker.vendors import title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from gpu_tracker.background import Call, Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.backend import OF_DRM
-from gpu_tracker.gpus.model import title, vendor_order
 from gpu_tracker.gpus.opening import BACKENDS
 from gpu_tracker.gpus.processes import ProcessLookup
+from gpu_tracker.vendors import title, vendor_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -13,8 +13,8 @@ from gpu_tracker.gpus.command_lines import FULL, PROGRAM, without_arguments
 from gpu_tracker.gpus.constraints import status_of
 from gpu_tracker.gpus.health import health_as_json
 from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
-from gpu_tracker.gpus.model import vendor_order
 from gpu_tracker.system.users import user_name
+from gpu_tracker.vendors import vendor_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

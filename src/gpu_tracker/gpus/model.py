@@ -5,9 +5,10 @@ The sampler imports this where there is a driver, so the classes are made withou
 
 from __future__ import annotations
 
+from gpu_tracker.vendors import label, numbered
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import NamedTuple, Protocol
 
     from gpu_tracker.gpus.claim import Claim
@@ -42,34 +43,6 @@ else:
 
     class NamedTuple(metaclass=_Meta):  # noqa: D101 - that of typing, in as much as is needed here
         pass
-
-
-_UNNAMED = ('', 'nvidia')
-"""The vendor whose GPUs are named by their numbers alone, so that nothing that was written for these has to change."""
-_OTHERS = ('amd', 'intel')
-_TITLES = {'nvidia': 'NVIDIA', 'amd': 'AMD', 'intel': 'Intel', 'drm': 'DRM'}
-
-
-def title(vendor: str) -> str:
-    """Return how people write a vendor."""
-    return _TITLES.get(vendor, vendor)
-
-
-def none_of(brands: Iterable[str]) -> str:
-    """Return how people are told that a machine has no GPU of these brands."""
-    return f'this machine has no GPU of {" or ".join(map(title, brands))}'
-
-
-def numbered(vendor: str, number: str) -> str:
-    """Return what names a GPU among those of all vendors, where each vendor counts its own: ``0``, ``amd:0``."""
-    return number if vendor in _UNNAMED else f'{vendor}:{number}'
-
-
-def vendor_order(vendor: str) -> tuple[int, str]:
-    """Return what vendors are sorted by in lists of GPUs: NVIDIA, AMD, Intel, and then all others."""
-    if vendor in _UNNAMED:
-        return 0, ''
-    return (1 + _OTHERS.index(vendor) if vendor in _OTHERS else 1 + len(_OTHERS)), vendor
 
 
 class Unseen(NamedTuple):
@@ -281,11 +254,9 @@ class GpuReading(NamedTuple):
     @property
     def label(self) -> str:
         """``GPU 0``, or ``GPU 0 MIG 1``; of other vendors than NVIDIA ``AMD GPU 0``."""
-        vendor = self.gpu.vendor
-        which = 'GPU' if vendor in _UNNAMED else f'{title(vendor)} GPU'
         if self.parent is None:
-            return f'{which} {self.number}'
-        return f'{which} {self.parent.number} MIG {self.number}'
+            return label(self.gpu.vendor, self.number)
+        return f'{label(self.gpu.vendor, self.parent.number)} MIG {self.number}'
 
     @property
     def place(self) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus.constraints import ANY, Limits
-from gpu_tracker.gpus.model import vendor_order
 from gpu_tracker.gpus.opening import check_brands
 from gpu_tracker.gpus.vendor_variables import READ
 from gpu_tracker.units import SIZES_ACCEPTED, parse_size
+from gpu_tracker.vendors import vendor_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.errors import GpusUnavailableError, ParameterError, see
 from gpu_tracker.gpus.claim import describe
 from gpu_tracker.gpus.constraints import BEYOND_LIMITS, CLAIMED, IN_USE, Rejection, rejection
-from gpu_tracker.gpus.model import none_of, numbered, title, vendor_order
 from gpu_tracker.gpus.opening import serves
 from gpu_tracker.gpus.request import ORDERS
 from gpu_tracker.gpus.vendor_variables import visible_of
 from gpu_tracker.gpus.visible_devices import find
+from gpu_tracker.vendors import none_of, numbered, title, vendor_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

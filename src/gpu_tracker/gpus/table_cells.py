@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.gpus import constraints as status
 from gpu_tracker.gpus.health import findings
-from gpu_tracker.gpus.model import vendor_order
 from gpu_tracker.system.terminal_text import Column, printable
+from gpu_tracker.vendors import vendor_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,7 +11,8 @@ import time
 from gpu_tracker.background import Caller, Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.backend import OF_DRM
-from gpu_tracker.gpus.model import GpuReading, Unseen, title
+from gpu_tracker.gpus.model import GpuReading, Unseen
+from gpu_tracker.vendors import title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.gpus.model import GpuReading
 from gpu_tracker.gpus.visible_devices import ORDER_VARIABLE, PCI_ORDER, VARIABLE, find, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpu_tracker.gpus.model import GpuReading
+    from gpu_tracker.gpus.model import Gpu
 
 ROCR, HIP, OPENCL = 'ROCR_VISIBLE_DEVICES', 'HIP_VISIBLE_DEVICES', 'GPU_DEVICE_ORDINAL'
 LEVEL_ZERO, LEVEL_ZERO_ORDER = 'ZE_AFFINITY_MASK', 'ZE_ENABLE_PCI_ID_DEVICE_ORDER'
@@ -60,6 +61,17 @@ class Visible(NamedTuple):
 def visible_of(vendor: str, gpus: Sequence[GpuReading], environment: Mapping[str, str]) -> Visible:
     """Return which of the GPUs of a vendor, given by index, the environment leaves to this process."""
     return _READERS.get(vendor, _of_cuda)(gpus, environment)
+
+
+def uuids_left(gpus: Sequence[Gpu], environment: Mapping[str, str]) -> frozenset[str]:
+    """Return the UUIDs of the GPUs that the environment leaves, if it restricts any; else none."""
+    by_vendor = {
+        vendor: [GpuReading(gpu) for gpu in gpus if gpu.vendor == vendor] for vendor in {g.vendor for g in gpus}
+    }
+    left = [visible_of(vendor, found, environment) for vendor, found in by_vendor.items()]
+    if not any(found.variables for found in left):
+        return frozenset()
+    return frozenset(device.uuid for found in left for device in found.devices if device.uuid is not None)
 
 
 def _of_cuda(gpus: Sequence[GpuReading], environment: Mapping[str, str]) -> Visible:

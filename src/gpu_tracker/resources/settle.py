@@ -41,6 +41,7 @@ REASONS = {
     'ignored': 'a process ignores SIGCHLD or sets SA_NOCLDWAIT, so the kernel does not report what its children used',
     'killed': 'the sampler ended before the run',
     'unreaped': 'a process was reaped outside the tracked tree',
+    'gpu': 'a GPU could not be read all the time',
     'uncounted': 'this system does not report what ended children used',
 }
 """Why a figure may be too low."""
@@ -149,6 +150,7 @@ def settle(evidence: Evidence, facts: KernelFacts = KernelFacts()) -> Totals:  #
         for of in ('sum', 'hardware')
     }
     lower_bounds |= {f'max_ram.{path}': REASONS[reason] for path, reason in ram_reasons.items()}
+    lower_bounds |= dict.fromkeys(_missed_of_gpus(evidence['gpu']), REASONS['gpu'])
     record = dict(evidence['record'])
     if facts.tracked_seconds is not None:
         record['tracked_seconds'] = facts.tracked_seconds
@@ -169,7 +171,27 @@ def _maxima_of_gpus(gpu: Mapping[str, Any]) -> list[str]:
     known = [name for name in (*GROUPS, 'system') if gpu[name] is not None]
     kinds = () if gpu['max_sum'] is None else ('sum', 'hardware')
     percentages = [f'gpu_utilization.gpu_percentages.max_{kind}_percent' for kind in kinds]
-    return [*(f'max_gpu_ram.{name}' for name in known), *percentages]
+    of_devices = [
+        path
+        for device in gpu.get('devices') or ()
+        if device['is_used']
+        for path in _paths_of_gpu(device['place'], [name for name in (*GROUPS, 'system') if device[name] is not None])
+    ]
+    return [*(f'max_gpu_ram.{name}' for name in known), *percentages, *of_devices]
+
+
+def _missed_of_gpus(gpu: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the sizes that may be too low since a reading of a GPU has failed."""
+    found = [f'max_gpu_ram.{name}' for name in gpu.get('missed', ())]
+    for device in gpu.get('devices') or ():
+        if device['is_used']:
+            found += _paths_of_gpu(device['place'], device['missed'])
+    return found
+
+
+def _paths_of_gpu(place: str, names: Sequence[str]) -> list[str]:
+    """Return the paths of sizes of one GPU, with those of the figures that are the largest of all GPUs."""
+    return [f'gpus.{which}max_ram.{name}' for name in names for which in (f'{place}.', '')]
 
 
 def _has_descendants(evidence: Evidence, facts: KernelFacts) -> bool:

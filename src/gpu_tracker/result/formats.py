@@ -30,7 +30,7 @@ _ON_ONE_LINE = {'gpus', 'kernels', 'failures'}
 """Lists whose entries have few fields."""
 
 
-_UNITS_OF = {'max_gpu_ram': 'gpu_ram', 'compute_time': 'time', 'cuda': ''}
+_UNITS_OF = {'max_gpu_ram': 'gpu_ram', 'gpus': 'gpu_ram', 'compute_time': 'time', 'cuda': ''}
 """The unit that a section is in, if that is not the unit of RAM; no other unit is taken for CUDA."""
 _SIZES, _TIMES = ('bytes', 'bytes/s'), ('seconds',)
 
@@ -43,6 +43,9 @@ def as_text(usage: ResourceUsage, adaptive: Collection[str] = ()) -> str:
     """
     found: list[str] = []
     for name, section in _fields(usage).items():
+        if name == 'gpus':
+            found += _gpu_lines(usage, section, adaptive)
+            continue
         kind = _UNITS_OF.get(name, 'ram')
         shown = section
         if isinstance(section, dict) and _is_unknown(section):
@@ -81,9 +84,9 @@ def as_summary(usage: ResourceUsage) -> str:
 
 def as_line(usage: ResourceUsage) -> str:
     """Return the first figures of :func:`as_summary` in one line of ASCII."""
-    from gpu_tracker.figures import AT_LEAST, IN_ASCII, SHORT, SHORT_OF_GPUS, fill, has_gpus  # noqa: PLC0415 - as above
+    from gpu_tracker.figures import AT_LEAST, IN_ASCII, short  # noqa: PLC0415 - as above
 
-    return fill(SHORT + SHORT_OF_GPUS if has_gpus(usage) else SHORT, usage).replace(AT_LEAST, IN_ASCII)
+    return short(usage).replace(AT_LEAST, IN_ASCII)
 
 
 def as_csv(usage: ResourceUsage, command: Sequence[str] = (), exit_code: int | None = None) -> str:
@@ -153,6 +156,16 @@ def _is_unknown(section: Mapping[str, Any]) -> bool:
     )
 
 
+def _gpu_lines(usage: ResourceUsage, entries: Sequence[Mapping[str, Any]], adaptive: Collection[str]) -> Iterator[str]:
+    from gpu_tracker.figures import place_of  # noqa: PLC0415 - most machines have no GPUs
+
+    for gpu, fields in zip(usage.gpus or (), entries, strict=True):
+        shown = {name: value for name, value in fields.items() if name not in {'index', 'vendor'}}
+        if 'gpu_ram' in adaptive:
+            shown = _in_suitable_units(shown, 'gpus', _SIZES)
+        yield from _lines({f'gpu {place_of(gpu)}': shown}, '')
+
+
 def _cuda_lines(cuda: CUDAUsage, section: Mapping[str, Any]) -> Iterator[str]:
     if cuda.engine is None or cuda.combined.processes != 0:
         yield from _lines({'cuda': section}, '')
@@ -200,7 +213,7 @@ def _list_lines(name: str, entries: Sequence[object], indent: str) -> Iterator[s
 
 def _title(name: str) -> str:
     """Turn ``main_n_threads`` into ``Main number of threads``."""
-    title = ' '.join(_ACRONYMS.get(word, word) for word in name.split('_'))
+    title = ' '.join(_ACRONYMS.get(word, word) for word in name.replace(' ', '_').split('_'))
     return title[0].upper() + title[1:]
 
 

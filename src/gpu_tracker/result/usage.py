@@ -129,6 +129,63 @@ class GPUUtilization:
 
 
 @dataclass(frozen=True, slots=True)
+class GPUMemory:
+    """The most memory of one GPU that was in use, in the unit of the :class:`GPUUse` around it.
+
+    :ivar system: By anybody.
+    :ivar main: By the tracked process itself.
+    :ivar descendants: By all processes that it started, directly or not.
+    :ivar combined: By the tracked process and its descendants together.
+    """
+
+    system: float | None
+    main: float | None
+    descendants: float | None
+    combined: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GPUPercentages:
+    """How busy one GPU was: the part of the time in which some kernel ran.
+
+    :ivar max_percent: The most at any time.
+    :ivar mean_percent: The mean, weighted by time.
+    """
+
+    max_percent: float | None
+    mean_percent: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GPUUse:
+    """One GPU that the tracked processes used, or that they were restricted to and left unused.
+
+    :ivar index: Its place in PCI bus order among the GPUs of its vendor, from 0.
+    :ivar vendor: ``nvidia``, ``amd``, ``intel`` or ``drm``.
+    :ivar uuid: Its UUID.
+    :ivar name: The name of the product.
+    :ivar unit: The unit of ``capacity`` and ``max_ram``.
+    :ivar capacity: Its memory.
+    :ivar max_ram: The most of it that was in use.
+    :ivar utilization: How busy it was, whoever used it.
+    :ivar own_utilization: How busy the tracked processes kept it. None in MIG mode, in containers with process IDs of
+        their own, and for GPUs whose driver does not report it by process.
+    :ivar others_used_it: Other processes were on it as well; None: there may have been some that cannot be seen.
+    """
+
+    index: int
+    vendor: str
+    uuid: str
+    name: str | None
+    unit: str
+    capacity: float | None
+    max_ram: GPUMemory
+    utilization: GPUPercentages
+    own_utilization: GPUPercentages
+    others_used_it: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class ComputeTime:
     """How long was tracked.
 
@@ -332,6 +389,8 @@ class ResourceUsage:
     :ivar cpu_utilization: How busy the CPU was.
     :ivar gpu_utilization: How busy the GPUs were.
     :ivar compute_time: How long it took.
+    :ivar gpus: Each GPU that it used, and each that it was restricted to and left unused, by index. None, and in no
+        report, on a machine without GPUs, and if the driver does not work.
     :ivar cuda: What it did with CUDA, see :class:`.CUDAUsage`. This and what follows are None
         where they were not asked for (``sections``), and then they are in no report.
     :ivar io: What it read and wrote.
@@ -354,6 +413,7 @@ class ResourceUsage:
     cpu_utilization: CPUUtilization
     gpu_utilization: GPUUtilization
     compute_time: ComputeTime
+    gpus: tuple[GPUUse, ...] | None = None
     cuda: CUDAUsage | None = None
     io: IOUsage | None = None
     energy: EnergyUsage | None = None
@@ -378,7 +438,11 @@ class ResourceUsage:
 
         The keys are the names of the fields; sections that were not asked for are left out.
         """
-        return {name: _plain(value) for name, value in asdict(self).items() if value not in (None, ())}
+        return {
+            name: _plain(value)
+            for name, value in asdict(self).items()
+            if value is not None and (value or name != 'lower_bounds')
+        }
 
     @staticmethod
     def from_dict(report: Mapping[str, Any]) -> ResourceUsage:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gpu_tracker.gpus.model import numbered
 from gpu_tracker.resources import entry_of, function_at
 from gpu_tracker.resources.cuda import TITLE
 from gpu_tracker.resources.threaded import problem_of
 from gpu_tracker.system.terminal_text import printable
+from gpu_tracker.vendors import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -11,7 +11,8 @@ from gpu_tracker.fleet.hosts import untrusted
 from gpu_tracker.fleet.hosts.running_jobs import RunningJob, parse_jobs
 from gpu_tracker.fleet.hosts.untrusted import has_more_parts
 from gpu_tracker.gpus.constraints import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN, UNREADABLE
-from gpu_tracker.gpus.model import THROTTLE_REASONS, GpuHealth, numbered
+from gpu_tracker.gpus.model import THROTTLE_REASONS, GpuHealth
+from gpu_tracker.vendors import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

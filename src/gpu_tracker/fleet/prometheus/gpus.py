@@ -13,7 +13,7 @@ from gpu_tracker.fleet.hosts.report import STATUSES, GpuReport, ProcessReport, v
 from gpu_tracker.fleet.prometheus import queries
 from gpu_tracker.fleet.prometheus.agents import Target, target_of
 from gpu_tracker.gpus.constraints import SPLIT, UNKNOWN
-from gpu_tracker.gpus.model import numbered, vendor_order
+from gpu_tracker.vendors import numbered, vendor_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -56,14 +56,19 @@ def as_text(comparison: Comparison, findings: Sequence[Finding] = ()) -> str:
 _SUMMARY = (
     *('', 'compute_time.time', 'max_ram.combined.total_rss', 'cpu_utilization.combined.mean_sum_percent'),
     *('max_gpu_ram.combined', 'gpu_utilization.gpu_percentages.mean_sum_percent'),
+    *('gpus.max_ram.combined', 'gpus.utilization.mean_percent', 'gpus.own_utilization.mean_percent'),
 )
+_SUMS_OF_GPUS = ('max_gpu_ram.', 'gpu_utilization.')
 
 
 def as_summary(comparison: Comparison, findings: Sequence[Finding] = ()) -> str:
     """Return the main figures of a comparison, and what was found of its conditions."""
     lines: list[str] = []
     for tables in tables_of(comparison):
-        lines += [tables.heading, *_table([row for row in tables.result if row[0] in _SUMMARY]), '']
+        rows = [row for row in tables.result if row[0] in _SUMMARY]
+        if any(row[0].startswith('gpus.') for row in rows):
+            rows = [row for row in rows if not row[0].startswith(_SUMS_OF_GPUS)]
+        lines += [tables.heading, *_table(rows), '']
     lines += [*_conditions(findings), '']
     return '\n'.join(map(printable, lines)).rstrip()
 

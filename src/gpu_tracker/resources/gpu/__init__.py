@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+
 from gpu_tracker.resources import GAUGE, WHOSE, Column, RefusedError, Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
+    from gpu_tracker.gpus.model import Gpu as GpuOfMachine
     from gpu_tracker.resources import DeviceReading, Message
     from gpu_tracker.resources.context import Context
     from gpu_tracker.resources.gpu.reader import GpuReader
     from gpu_tracker.result import usage
-    from gpu_tracker.totals import Totals
+    from gpu_tracker.totals import Configuration, GpuDeviceTotals, Totals
     from gpu_tracker.units import Units
 
 _SHARE = 0.5
@@ -24,6 +28,8 @@ _LONGEST_START_WITH_UUIDS = 5.0
 _LONGEST_END = 0.012
 """Seconds that the end of a run waits for the driver: a stop takes 20 ms at most."""
 _PERCENT = 100.0
+_RESTRICTING = ('_VISIBLE_DEVICES', '_DEVICE_ORDINAL', '_AFFINITY_MASK')
+"""How the variables end that restrict the GPUs of a program, see :mod:`gpu_tracker.gpus.vendor_variables`."""
 
 
 class Gpu(Resource):
@@ -100,6 +106,7 @@ def open_resource(context: Context) -> Gpu:
         most_share=None if share is None else share * _SHARE,
         counts_integrated=config['brands'] is not None,
         absence=None if config['brands'] is None else lambda: _why_none(config['brands']),
+        visible=lambda gpus: _visible(gpus, config),
     )
     reader.start()
     return Gpu(reader, has_uuids=bool(config['uuids']))
@@ -111,8 +118,29 @@ def _why_none(brands: Sequence[str] | None) -> str:
     return why_no_driver(brands)
 
 
-def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxGPURAM | usage.GPUUtilization]:
-    """Return the sections ``max_gpu_ram`` and ``gpu_utilization`` of the result."""
+def _visible(gpus: Sequence[GpuOfMachine], config: Configuration) -> frozenset[str]:
+    """Return the UUIDs of the GPUs that the run can use, if something keeps others from it; else none.
+
+    That is a variable such as CUDA_VISIBLE_DEVICES, the parameter ``gpu_uuids``, or a device cgroup, which makes the
+    driver refuse the other GPUs.
+    """
+    opened = frozenset(gpu.uuid for gpu in gpus if gpu.uuid is not None)
+    if config['uuids'] is not None:
+        return opened.intersection(config['uuids'])
+    environment: Mapping[str, str] = os.environ
+    if config['target'] != config['owner'] and config['launcher'] is None:
+        from gpu_tracker.job import environment_of  # noqa: PLC0415 - only for a process that runs already
+
+        environment = environment_of(config['target'])
+    if not any(name.endswith(_RESTRICTING) for name in environment):
+        return opened if len(opened) < len(gpus) else frozenset()
+    from gpu_tracker.gpus.vendor_variables import uuids_left  # noqa: PLC0415 - only if a variable says it
+
+    return uuids_left(gpus, environment)
+
+
+def usage_of(totals: Totals, wanted: Units) -> dict[str, Any]:
+    """Return the sections ``max_gpu_ram``, ``gpu_utilization`` and ``gpus`` of the result."""
     from gpu_tracker import units  # noqa: PLC0415 - the sampler needs none of it
     from gpu_tracker.resources.rates import percentages  # noqa: PLC0415 - as above
     from gpu_tracker.result import usage  # noqa: PLC0415 - the sampler needs none of it
@@ -135,4 +163,32 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.MaxGPURAM | usage
         n_expected_gpus=expected,
         gpu_percentages=percentages(largest, mean, 1 if expected == 0 else expected),
     )
-    return {'max_gpu_ram': ram, 'gpu_utilization': utilization}
+    found = {'max_gpu_ram': ram, 'gpu_utilization': utilization}
+    return found if not gpu.get('devices') else found | {'gpus': _gpus(gpu['devices'] or (), unit)}
+
+
+def _gpus(devices: Sequence[GpuDeviceTotals], unit: str) -> tuple[usage.GPUUse, ...] | None:
+    """Return what the run used of each GPU; None: it is of a version that did not record it."""
+    from gpu_tracker import units  # noqa: PLC0415 - as above
+    from gpu_tracker.result import usage  # noqa: PLC0415 - as above
+
+    if any('is_used' not in device for device in devices):
+        return None
+    return tuple(
+        usage.GPUUse(
+            index=device['index'],
+            vendor=device['vendor'],
+            uuid=device['uuid'],
+            name=device['name'],
+            unit=unit,
+            capacity=units.from_bytes(device['capacity'], unit),
+            max_ram=usage.GPUMemory(
+                **{name: units.from_bytes(device[name], unit) for name in ('system', 'main', 'descendants', 'combined')}
+            ),
+            utilization=usage.GPUPercentages(device['max_utilization'], device['utilization']),
+            own_utilization=usage.GPUPercentages(device['max_own_utilization'], device['own_utilization']),
+            others_used_it=device['others'],
+        )
+        for device in devices
+        if device['is_used'] is not False or device['is_visible']
+    )

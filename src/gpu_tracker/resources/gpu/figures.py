@@ -2,17 +2,16 @@
 
 What cannot be read of one GPU:
 
-- ``capacity`` and ``system`` are sums over all GPUs. They are unknown where one GPU could never be read; a maximum seen
-  before a GPU was lost stays, and what the others use may still raise it.
+- ``capacity`` and ``system`` are sums over all GPUs. They are unknown if one GPU could never be read.
 - ``main``, ``descendants`` and ``combined`` are sums over the GPUs that the driver could open. No process can use a GPU
-  that is lost or not permitted from the start; one that is lost later is treated as above.
-- They are unknown from the first reading on at which a DRM driver does not report the memory of one of the processes
-  that they are of, or that process may not be looked at: neither passes, and that may have been the most.
-- ``max_sum`` and ``mean_sum`` cover the time in which the utilization of all expected GPUs is known. Where there is no
+  that is lost or not permitted from the start.
+- A maximum stays if a later reading fails, or does not know the memory of one of the processes: it is a lower bound
+  then. A maximum of 0 becomes unknown.
+- ``max_sum`` and ``mean_sum`` cover the time in which the utilization of all expected GPUs is known. If there is no
   such time they are unknown: one expected GPU that is in MIG mode, or could not be opened, makes them so.
 
 An integrated GPU shares the system's memory, and most report neither memory nor utilization. Beside a graphics card it
-would make all sums unknown. So integrated GPUs count in sums only where they were chosen, or once a tracked process has
+would make all sums unknown. So integrated GPUs count in sums only if they were chosen, or once a tracked process has
 memory on one of them; then they count from the start.
 """
 
@@ -23,12 +22,14 @@ from functools import partial
 
 from gpu_tracker.gpus import process_ids
 from gpu_tracker.gpus.backend import OF_DRM
-from gpu_tracker.resources import DeviceReading
+from gpu_tracker.resources import GROUPS, DeviceReading
+from gpu_tracker.resources.gpu.device import DeviceFigures, sum_of
 from gpu_tracker.resources.gpu.folding import AccountedPeaks, Maximum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
 
     from gpu_tracker.gpus.backend import RunGpus
     from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
@@ -42,13 +43,13 @@ _LASTING = 20
 
 UNKNOWN: dict[str, object] = dict.fromkeys(
     ('count', 'expected', 'capacity', 'system', 'main', 'descendants', 'combined', 'max_sum', 'mean_sum', 'devices')
-)
+) | {'missed': []}
 """The totals as long as the driver has not answered, or where it does not work."""
 
 NO_GPUS: dict[str, object] = {
     name: 0.0 if name.endswith('_sum') else 0  # percentages are floats
     for name in UNKNOWN
-} | {'devices': []}
+} | {'devices': [], 'missed': []}
 """The totals of a machine without a driver."""
 
 
@@ -63,11 +64,24 @@ def unknown_uuids(uuids: tuple[str, ...], gpus: tuple[Gpu, ...]) -> str | None:
     return f'UUIDs of GPUs of this machine ({", ".join(existing) or "it has none"})'
 
 
+def without_the_last(totals: Mapping[str, object]) -> dict[str, object]:
+    """Return totals whose last readings are missing: maxima are lower bounds, and a maximum of 0 is unknown."""
+    found = dict(totals)
+    for name in (*GROUPS, 'system'):
+        found[name] = found[name] or None
+    found['missed'] = [name for name in (*GROUPS, 'system') if found[name] is not None]
+    devices: Any = totals.get('devices')
+    if devices:
+        found['devices'] = [without_the_last(device) for device in devices]
+    return found
+
+
 class GpuFigures:
     """Folds the readings of a backend's GPUs.
 
     :param backend: The opened driver.
     :param uuids: The GPUs whose utilization is summed; None for all.
+    :param visible: The UUIDs of the GPUs that the run can use, if its variables or parameters restrict them; else none.
     :param wall_clock: Seconds since 1970, to which the time stamps of the driver's samples are compared.
     :param in_initial_pid_namespace: Whether the driver's process IDs are certainly ours (see process_ids).
     :param pid_exists: Returns whether there is a process of an ID.
@@ -80,6 +94,7 @@ class GpuFigures:
         backend: RunGpus,
         uuids: tuple[str, ...] | None,
         *,
+        visible: frozenset[str] = frozenset(),
         wall_clock: Callable[[], float] = time.time,
         in_initial_pid_namespace: bool = True,
         pid_exists: Callable[[int], bool] = process_ids.pid_exists,
@@ -97,8 +112,12 @@ class GpuFigures:
             self._counted = self._all
         else:
             self._counted = CountedGpus(chosen, uuids, is_complete=is_complete)
+        self._devices = {
+            gpu.uuid: DeviceFigures(gpu, is_visible=gpu.uuid in visible) for gpu in gpus if gpu.uuid is not None
+        }
         self._certain = {gpu.uuid for gpu in gpus if gpu.vendor in OF_DRM}
         """GPUs whose processes have certainly our process IDs."""
+        self._are_ours = in_initial_pid_namespace
         self._attribution = process_ids.Attribution(
             pid_exists,
             lambda pid: process_ids.has_open(pid, backend.compute_files),
@@ -108,21 +127,14 @@ class GpuFigures:
         self._doubtful_readings = 0
         self._doubt_is_told = False
         self._is_complete = is_complete
-        self._maxima = {name: Maximum() for name in ('main', 'descendants', 'combined')}
+        self._maxima: dict[str, Maximum] = {name: Maximum() for name in GROUPS}
         self._accounted = AccountedPeaks()
         self._roles: dict[int, str] = {}
-        self._present: dict[str, float | None] = {}
-        self._devices: dict[str, int | None] = {}
-        """Bytes that the tree has of each GPU, at the last reading."""
-        self._largest_on: dict[str, int] = {}
-        """The most that the tree has had of each GPU."""
         self._readings: dict[str, GpuReading] = {}
-        self._unknown: set[str] = set()
-        """Groups of processes and UUIDs of GPUs of which memory was not known at some reading, for good."""
         self._now: dict[str, int | None] = {}
         """Bytes in use at the last reading."""
-        self._latest: dict[str, float | None] = {}
-        """The latest utilization of each expected GPU, in percent."""
+        self.without_buffer: set[str] = set()
+        """GPUs of NVIDIA without utilization samples: between readings only polls show how busy they are."""
 
     @property
     def are_all_left_out(self) -> bool:
@@ -136,32 +148,39 @@ class GpuFigures:
         :param descendants: The process IDs of the rest of the tree.
         :param since_us: Utilization before this time (microseconds since 1970) is not the run's; None: none is as yet.
         """
-        self._backend.follow(descendants if main is None else descendants | {main})
-        self._readings = readings = {uuid: self._backend.read(uuid) for uuid in self._all.opened}
-        self._note_processes(readings, main, descendants)
+        ours = descendants if main is None else descendants | {main}
+        self._backend.follow(ours)
+        self._readings = readings = {uuid: self._backend.read(uuid) for uuid in self._devices}
+        self._note_processes(readings, main, ours, since_us)
         for counted in self._sets():
             counted.note_memory(readings)
-        for uuid in self._all.expected:
-            if uuid in readings:
-                self._note_utilization(uuid, readings[uuid].samples, since_us)
+        for uuid, reading in readings.items():
+            self._note_utilization(uuid, reading.samples, since_us)
+
+    def poll_utilization(self, since_us: int | None) -> None:
+        """Read how busy the GPUs are whose driver keeps no samples."""
+        for uuid in tuple(self.without_buffer):
+            self._note_utilization(uuid, None, since_us)
+
+    def miss(self) -> None:
+        """Note that the driver has not answered for a while."""
+        for maximum in (*self._maxima.values(), *(counted.system for counted in self._sets())):
+            maximum.miss()
+        for device in self._devices.values():
+            device.miss()
 
     def totals(self) -> dict[str, object]:
         """Return the figures so far; the keys are those of UNKNOWN, sizes are bytes, utilization is percent."""
         is_hidden = self._attribution.is_unknown
+        groups: dict[str, Maximum] = {} if is_hidden else self._maxima
+        maxima: dict[str, Maximum] = {**groups, 'system': self._counted.system}
         return {
-            **self._counted.totals(self._present),
-            **{
-                group: None if is_hidden or group in self._unknown else largest.value
-                for group, largest in self._maxima.items()
-            },
+            **self._counted.totals(self._devices),
+            **dict.fromkeys(GROUPS),
+            **{name: maximum.value for name, maximum in groups.items()},
+            'missed': [name for name, maximum in maxima.items() if maximum.is_lower_bound],
             'devices': [
-                {
-                    'uuid': gpu.uuid,
-                    'name': gpu.name,
-                    'capacity': gpu.memory_total,
-                    'combined': None if is_hidden or gpu.uuid in self._unknown else self._largest_on.get(gpu.uuid),
-                    'utilization': self._all.utilization.mean_of(gpu.uuid),
-                }
+                self._devices[gpu.uuid].totals(is_hidden=is_hidden)
                 for gpu in self._counted.gpus
                 if gpu.uuid is not None
             ],
@@ -169,26 +188,24 @@ class GpuFigures:
 
     def row(self) -> tuple[float | None, ...]:
         """Return what main, descendants, both and everybody had at the last reading, and the sum of utilization."""
-        sizes = [self._now.get(group) for group in ('main', 'descendants', 'combined')]
-        if self._attribution.is_unknown:
-            sizes = [None] * len(sizes)
-        return *sizes, self._counted.memory_used, self._counted.latest_sum(self._latest)
+        sizes = [None if self._attribution.is_unknown else self._now.get(group) for group in GROUPS]
+        return *sizes, self._counted.memory_used, self._counted.latest_sum(self._devices)
 
     def devices(self, at: float) -> list[DeviceReading]:
-        """Return what each GPU had at the last reading, which was at ``at``; utilization of the expected ones only."""
+        """Return what each GPU had at the last reading, which was at ``at``."""
         is_hidden = self._attribution.is_unknown
+        found = ((uuid, self._devices[uuid]) for uuid in self._counted.opened if uuid in self._readings)
         return [
             DeviceReading(
                 at,
-                gpu.uuid,
-                name=gpu.name,
-                total_ram=gpu.memory_total,
-                ram=self._readings[gpu.uuid].memory_used,
-                combined_ram=None if is_hidden else self._devices.get(gpu.uuid),
-                utilization=self._latest.get(gpu.uuid),
+                uuid,
+                name=device.gpu.name,
+                total_ram=device.gpu.memory_total,
+                ram=self._readings[uuid].memory_used,
+                combined_ram=None if is_hidden else device.memory_now,
+                utilization=device.latest,
             )
-            for gpu in self._counted.gpus
-            if gpu.uuid is not None and gpu.uuid in self._readings
+            for uuid, device in found
         ]
 
     def take_messages(self, *, last: bool) -> list[tuple[str, str]]:
@@ -210,87 +227,101 @@ class GpuFigures:
         """Return the GPUs that count and, where these are not all, those that may count later."""
         return (self._all,) if self._counted is self._all else (self._counted, self._all)
 
-    def _note_processes(self, readings: dict[str, GpuReading], main: int | None, descendants: frozenset[int]) -> None:
+    def _note_processes(
+        self, readings: dict[str, GpuReading], main: int | None, ours: frozenset[int], since_us: int | None
+    ) -> None:
         """Note the memory of the tree at this moment, and peaks since the last reading that the driver has kept."""
-        ours = descendants if main is None else descendants | {main}
         lists = {uuid: reading.processes for uuid, reading in readings.items() if reading.processes is not None}
-        if self._counted is not self._all and self._is_on_integrated(lists, ours):
+        own = {uuid: [process for process in found if process.pid in ours] for uuid, found in lists.items()}
+        waiting = set(lists).difference(self._counted.opened)
+        if any(process.memory for uuid in waiting for process in own[uuid]):
             self._counted = self._all
         # Where no GPU counts so far, the processes still show whether the 0 of that is certain.
         opened = self._counted.opened or self._all.opened
-        lists = {uuid: lists[uuid] for uuid in opened if uuid in lists}
-        for uuid, processes in lists.items():
-            if uuid not in self._certain:
+        for uuid in opened:
+            if uuid in lists and uuid not in self._certain:
                 again = partial(self._backend.processes, uuid)
-                self._attribution.check(processes, readings[uuid].memory_used, ours, again)
-        self._accounted.begin_look({(uuid, process.pid) for uuid, found in lists.items() for process in found})
+                self._attribution.check(lists[uuid], readings[uuid].memory_used, ours, again)
         self._doubtful_readings = self._doubtful_readings + 1 if self._attribution.is_unknown else 0
-        own = [(uuid, process) for uuid, processes in lists.items() for process in processes if process.pid in ours]
-        sums = {
-            'main': _sum_of_memory([process for _, process in own if process.pid == main]),
-            'descendants': _sum_of_memory([process for _, process in own if process.pid != main]),
-            'combined': _sum_of_memory([process for _, process in own]),
-        }
-        self._devices = {uuid: _sum_of_memory([process for place, process in own if place == uuid]) for uuid in lists}
-        for uuid, size in self._devices.items():
-            if size is not None:
-                self._largest_on[uuid] = max(size, self._largest_on.get(uuid, 0))
-        for uuid, process in own:
-            if process.memory is None and uuid in self._certain:
-                self._unknown |= {uuid, 'combined', 'main' if process.pid == main else 'descendants'}
-        is_complete = self._is_complete and len(lists) == len(opened)
-        for role, figure in sums.items():
-            self._maxima[role].note(figure, complete=is_complete)
-            self._now[role] = figure if is_complete else None
-        self._roles.update((process.pid, 'main' if process.pid == main else 'descendants') for _, process in own)
-        self._note_accounted(own, sums)
+        now_us = int(self._wall_clock() * 1e6)
+        for uuid, device in self._devices.items():
+            device.note_memory(readings[uuid], _groups(own.get(uuid, ()), main))
+            device.note_own(own.get(uuid), now_us, since_us)
+            if ours:  # not before the tree is known
+                device.note_others(self._others(uuid, lists.get(uuid), ours), ours)
+        on_counted = [process for uuid in opened for process in own.get(uuid, ())]
+        is_listed = self._is_complete and all(uuid in lists for uuid in opened)
+        for role, processes in _groups(on_counted, main).items():
+            size, is_complete = sum_of(processes)
+            self._maxima[role].note(size, complete=is_listed and is_complete)
+            self._now[role] = size if is_listed and is_complete else None
+        self._roles.update((process.pid, 'main' if process.pid == main else 'descendants') for process in on_counted)
+        present = {(uuid, process.pid) for uuid in opened for process in lists.get(uuid, ())}
+        self._note_accounted([(uuid, process) for uuid in opened for process in own.get(uuid, ())], present)
 
-    def _is_on_integrated(self, lists: Mapping[str, Iterable[GpuProcess]], ours: frozenset[int]) -> bool:
-        """Return whether a process of the tree has memory on a GPU that has not counted so far."""
-        waiting = set(lists).difference(self._counted.opened)
-        return any(process.memory and process.pid in ours for uuid in waiting for process in lists[uuid])
+    def _others(self, uuid: str, listed: Iterable[GpuProcess] | None, ours: frozenset[int]) -> frozenset[int] | None:
+        """Return the process IDs on a GPU that are not tracked; None: some may not be seen."""
+        found = frozenset(process.pid for process in listed or ()) - ours
+        unseen = self._backend.unseen(uuid)
+        are_ours = self._are_ours or uuid in self._certain
+        is_known = listed is not None and are_ours and not unseen.has_others and unseen.pids <= ours
+        return found if is_known or found else None
 
-    def _note_accounted(self, own: list[tuple[str, GpuProcess]], sums: dict[str, int | None]) -> None:
+    def _note_accounted(self, own: list[tuple[str, GpuProcess]], present: set[tuple[str, int]]) -> None:
         """Raise the maxima by peaks between two readings, known where accounting mode is on.
 
         A living process' peak counts on top of what the others use now; that of one that has ended stands alone, since
         the others may have come after it.
+
+        :param present: The device and the process ID of all processes.
         """
+        self._accounted.begin_look(present)
         for uuid, process in own:
             peak = None if process.memory is None else self._backend.peak_memory(uuid, process.pid)
             if peak is None or process.memory is None:
                 continue
             excess = self._accounted.excess(uuid, process.pid, peak, process.memory)
-            for role in (self._roles[process.pid], 'combined'):
-                figure = sums[role]
-                if excess and figure is not None:
-                    self._maxima[role].note(figure + excess, complete=False)
-        present = {(uuid, process.pid) for uuid, process in own}
-        for uuid, pid, known_peak in self._accounted.end_look(present):
+            for role in (self._roles[process.pid], 'combined') if excess else ():
+                self._maxima[role].raise_to((self._now[role] or 0) + excess)
+                on_device = [other for place, other in own if place == uuid and self._has_role(other, role)]
+                self._devices[uuid].maxima[role].raise_to(sum_of(on_device)[0] + excess)
+        for uuid, pid, known_peak in self._accounted.end_look({(uuid, process.pid) for uuid, process in own}):
             peak = self._backend.peak_memory(uuid, pid)
             if peak is not None and peak > known_peak:
-                self._maxima[self._roles[pid]].note(peak, complete=False)
-                self._maxima['combined'].note(peak, complete=False)
+                for maxima in (self._maxima, self._devices[uuid].maxima):
+                    maxima[self._roles[pid]].raise_to(peak)
+                    maxima['combined'].raise_to(peak)
         listed = {process.pid for _, process in own}
         self._roles = {pid: role for pid, role in self._roles.items() if pid in listed}
 
+    def _has_role(self, process: GpuProcess, role: str) -> bool:
+        return role in {'combined', self._roles[process.pid]}
+
     def _note_utilization(self, uuid: str, samples: list[tuple[int, float]] | None, since_us: int | None) -> None:
+        device = self._devices[uuid]
         now_us = int(self._wall_clock() * 1e6)
-        last_end = self._all.utilization.last_end(uuid)
-        is_stale = samples is None or (not samples and last_end is not None and now_us - last_end > _STALE_US)
-        if is_stale or not self._counted.utilization.is_known:
-            self._present[uuid] = self._backend.utilization(uuid)
+        is_stale = samples is None or (
+            not samples and device.last_end is not None and now_us - device.last_end > _STALE_US
+        )
+        if is_stale or self._counted.utilization.mean is None:
+            device.present = self._backend.utilization(uuid)
         if is_stale:
-            present = self._present[uuid]
-            samples = [] if present is None else [(now_us, present)]
+            samples = [] if device.present is None else [(now_us, device.present)]
+            device.latest = device.present
+            if device.present is not None and uuid not in self._certain:
+                self.without_buffer.add(uuid)
+        else:
+            self.without_buffer.discard(uuid)
+        steps = device.steps_of(samples or (), since_us)
         for counted in self._sets():
             if uuid in counted.expected:
-                counted.utilization.add(uuid, samples or [], since_us)
-        if is_stale or samples:
-            self._latest[uuid] = samples[-1][1] if samples else None
+                counted.utilization.add(uuid, steps)
 
 
-def _sum_of_memory(processes: Iterable[GpuProcess]) -> int | None:
-    """Return the bytes of all processes, None where the driver does not know those of one."""
-    sizes = [process.memory for process in processes]
-    return None if None in sizes else sum(size for size in sizes if size is not None)
+def _groups(processes: Sequence[GpuProcess], main: int | None) -> dict[str, Sequence[GpuProcess]]:
+    """Return the processes of each group."""
+    return {
+        'main': [process for process in processes if process.pid == main],
+        'descendants': [process for process in processes if process.pid != main],
+        'combined': processes,
+    }

@@ -6,11 +6,10 @@ from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-_LONGEST_PERIOD_US = 1_000_000
-"""nvml.h, nvmlUtilization_t: the sample period is between 1/6 second and 1 second. Where samples lie further apart the
-driver's buffer has overflowed or the GPU was asked seldom; the time in between is not known."""
+    Step = tuple[int, int, float]
+    """Begin and end in microseconds, and the percent in between."""
 
 _MOST_WAITING = 4096
 """How many samples of a device wait for those of the others; past it the oldest are dropped, as unknown time."""
@@ -19,10 +18,8 @@ _MOST_WAITING = 4096
 class Maximum:
     """The largest of a series of figures, some of which may be unknown or lower bounds.
 
-    - An incomplete figure (one GPU of several could not be read) is a lower bound: it may raise the maximum, but does
-      not make it known.
-    - Where some figure is unknown, the maximum of the others is kept unless it is 0: nothing was seen then, and nothing
-      is known.
+    It is known once one figure was complete. If some figure was not complete, the others are a lower bound; if these
+    are all 0, nothing is known.
     """
 
     __slots__ = ('_is_known', '_largest', '_was_missed')
@@ -32,85 +29,86 @@ class Maximum:
         self._is_known = False
         self._was_missed = False
 
-    def note(self, figure: int | None, *, complete: bool = True) -> None:
-        """Take a figure in; None is an unknown one."""
-        if figure is None:
+    def note(self, figure: int, *, complete: bool = True) -> None:
+        """Add a figure of the series.
+
+        :param complete: False: the figure is a lower bound, of what was known.
+        """
+        self.raise_to(figure)
+        if complete:
+            self._is_known = True
+        else:
             self._was_missed = True
-            return
-        self._is_known = self._is_known or complete
+
+    def raise_to(self, figure: int) -> None:
+        """Add a figure that was reached between two of the series."""
         self._largest = max(self._largest, figure)
+
+    def miss(self) -> None:
+        """Note that figures are missing."""
+        self._was_missed = True
 
     @property
     def value(self) -> int | None:
-        """The maximum so far, None where it is unknown."""
+        """The maximum so far; None: unknown."""
         if not self._is_known or (self._was_missed and self._largest == 0):
             return None
         return self._largest
 
+    @property
+    def is_lower_bound(self) -> bool:
+        """Whether the value is known and may be too low."""
+        return self._was_missed and self.value is not None
+
+
+class Share:
+    """How busy something was: the largest percentage, and the mean weighted by time."""
+
+    __slots__ = ('_covered', '_weighted', 'largest')
+
+    def __init__(self) -> None:
+        self.largest: float | None = None
+        self._weighted = 0.0
+        self._covered = 0.0
+
+    def add(self, percent: float, duration: float) -> None:
+        """Add a period, whose duration is in any unit."""
+        self.largest = percent if self.largest is None else max(self.largest, percent)
+        self._weighted += percent * duration
+        self._covered += duration
+
+    @property
+    def mean(self) -> float | None:
+        """The mean in percent; None: no period is known."""
+        return self._weighted / self._covered if self._covered else None
+
 
 class UtilizationSum:
-    """The sum over several devices of their utilization, from samples that each arrive in batches of their own.
+    """The sum over several devices of their utilization, each of which is a step function of time.
 
-    A sample says what a device's utilization was over the period that ended at its time stamp and began at the sample
-    before it. So each device's utilization is a step function of time; their sum is known where all of them are.
+    It is known at times at which the utilization of all devices is known.
 
     :param devices: The names of the devices.
     """
 
-    def __init__(self, devices: Sequence[str]) -> None:
-        self._last_end: dict[str, int] = {}
-        self._steps: dict[str, deque[tuple[int, int, float]]] = {name: deque(maxlen=_MOST_WAITING) for name in devices}
-        self._largest = 0.0
-        self._weighted = 0.0
-        self._covered_us = 0
-        self._of_devices: dict[str, tuple[float, int]] = {}
+    def __init__(self, devices: Iterable[str]) -> None:
+        self._steps: dict[str, deque[Step]] = {name: deque(maxlen=_MOST_WAITING) for name in devices}
+        self._sum = Share()
 
-    def add(self, device: str, samples: Iterable[tuple[int, float]], since: int | None) -> None:
-        """Take in samples of a device.
-
-        :param device: The name of the device.
-        :param samples: Time stamps in microseconds and percents; those not later than an earlier one are dropped.
-        :param since: Periods that began before this time are dropped, since they tell of what was before; None drops
-            all, but the next period begins with the last of them.
-        """
-        steps = self._steps[device]
-        for end, percent in samples:
-            last = self._last_end.get(device)
-            if last is not None and end <= last:
-                continue
-            self._last_end[device] = end
-            if since is None or last is None:
-                continue
-            start = max(last, end - _LONGEST_PERIOD_US)
-            if start >= since:
-                steps.append((start, end, percent))
-                weighted, covered_us = self._of_devices.get(device, (0.0, 0))
-                self._of_devices[device] = weighted + percent * (end - start), covered_us + end - start
+    def add(self, device: str, steps: Iterable[Step]) -> None:
+        """Add steps of a device, each later than the one before."""
+        self._steps[device].extend(steps)
         self._fold()
-
-    def mean_of(self, device: str) -> float | None:
-        """Return the mean of one device, weighted by time, in percent; None where it is unknown."""
-        weighted, covered_us = self._of_devices.get(device, (0.0, 0))
-        return weighted / covered_us if covered_us else None
-
-    def last_end(self, device: str) -> int | None:
-        """Return the time stamp of a device's latest sample, None before the first."""
-        return self._last_end.get(device)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether there was any moment at which the utilization of all devices is known."""
-        return self._covered_us > 0
 
     @property
     def largest(self) -> float | None:
-        """The largest sum at any moment, in percent; None where it is unknown."""
-        return self._largest if self.is_known else None
+        """The largest sum at any moment, in percent; None: the utilization of all devices was never known at once."""
+        return self._sum.largest
 
     @property
     def mean(self) -> float | None:
-        """The mean of the sum, weighted by time, in percent; None where it is unknown."""
-        return self._weighted / self._covered_us if self.is_known else None
+        """The mean of the sum, weighted by time, in percent; None: unknown."""
+        return self._sum.mean
 
     def _fold(self) -> None:
         """Add up the steps as far as all devices have told of theirs, and forget them."""
@@ -119,10 +117,7 @@ class UtilizationSum:
             start = max(steps[0][0] for steps in queues)
             end = min(steps[0][1] for steps in queues)
             if start < end:
-                total = sum(steps[0][2] for steps in queues)
-                self._largest = max(self._largest, total)
-                self._weighted += total * (end - start)
-                self._covered_us += end - start
+                self._sum.add(sum(steps[0][2] for steps in queues), end - start)
             for steps in queues:
                 if steps[0][1] == end:
                     steps.popleft()

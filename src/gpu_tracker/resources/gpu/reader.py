@@ -13,13 +13,14 @@ from collections import deque
 from gpu_tracker.background import Poll
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus import process_ids
-from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
+from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids, without_the_last
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gpu_tracker.gpus.backend import RunGpus
+    from gpu_tracker.gpus.model import Gpu
     from gpu_tracker.resources import DeviceReading
 
 _SHORTEST_INTERVAL = 0.1
@@ -28,11 +29,20 @@ _SHORTEST_INTERVAL = 0.1
 _LIMIT = 2.0
 """Seconds after which a call that has not returned is reported."""
 
+_BETWEEN_POLLS = 1.0
+"""Seconds between two polls of the utilization of GPUs whose driver keeps no samples."""
+
+_ROUNDING = 1e-3
+"""Seconds by which a thread may wake too early."""
+
 _COLUMNS = 5
 """The length of a row."""
 
 _MOST_DEVICE_READINGS = 1024
 """Readings of single GPUs that wait for being recorded; most runs are not."""
+_SILENT = f'has not answered for {_LIMIT:g} s; GPU figures are unknown, or lower bounds, until it does.'
+_ANSWERED_LATE = f'took more than {_LIMIT:g} s to answer; GPU figures of that time are unknown.'
+_NOT_YET = 'had not answered yet when the run ended; GPU figures are unknown.'
 _NO_GPUS_ROW = (0, 0, 0, 0, 0.0)
 _NO_THREAD = 'The GPUs cannot be read, because no thread can be started here: their figures are unknown.'
 _NO_DRIVER = 'No GPU driver is at work on this machine: GPU figures are 0.'
@@ -55,6 +65,7 @@ class GpuReader:
     :param most_share: CPU seconds a second that the readings may cost at most; None: no limit.
     :param counts_integrated: Whether integrated GPUs count in any case (see ``gpu.figures``).
     :param absence: Returns why there is no driver, which is then a warning; None: nobody has asked for a GPU.
+    :param visible: Returns the UUIDs of the GPUs that the run can use, if something restricts them; else none.
     :ivar error: What ``uuids`` would have to be, known after ``wait``; None where nothing is wrong with them.
     """
 
@@ -73,8 +84,10 @@ class GpuReader:
         most_share: float | None = None,
         counts_integrated: bool = False,
         absence: Callable[[], str] | None = None,
+        visible: Callable[[Sequence[Gpu]], frozenset[str]] = lambda _: frozenset(),
     ) -> None:
         self.error = None
+        self._visible = visible
         self._absence = absence
         self._open_backend = open_backend
         self._interval = max(interval, _SHORTEST_INTERVAL)
@@ -98,6 +111,7 @@ class GpuReader:
         self._doubt: str | None = None
         self._figures: GpuFigures | None = None
         self._start = 0.0
+        self._next_reading = 0.0
         self._is_answered = threading.Event()
         self._is_last = threading.Event()
         self._poll = Poll(self._work, 'gpu-source', limit=_LIMIT, clock=monotonic)
@@ -139,7 +153,9 @@ class GpuReader:
         if self._poll.has_ended(timeout):
             return
         if not self._is_answered.is_set():
-            self._report_delay()  # all figures are unknown, which wants a reason
+            self._report_delay(_SILENT if self._poll.is_overdue else _NOT_YET)
+        elif self._poll.is_overdue:
+            self._report_delay(_SILENT)
         elif self._doubt is not None:  # the reading before was the last one, for the result
             self._messages.append(('warning', self._doubt))
 
@@ -151,7 +167,7 @@ class GpuReader:
 
     def totals(self) -> dict[str, object]:
         """Return the figures so far: see ``GpuFigures.totals``. Never waits for the driver."""
-        return dict(self._published)
+        return without_the_last(self._published) if self._poll.is_overdue else dict(self._published)
 
     def row(self) -> tuple[float | None, ...]:
         """Return the figures of the last reading: see ``GpuFigures.row``. Never waits for the driver."""
@@ -176,19 +192,15 @@ class GpuReader:
     def take_messages(self) -> list[tuple[str, str]]:
         """Return what is to be reported and was not taken yet: ('info' or 'warning', text), once for each cause."""
         if self._poll.is_overdue:
-            self._report_delay()
+            self._report_delay(_SILENT)
         messages = []
         while self._messages:
             messages.append(self._messages.popleft())
         return messages
 
-    def _report_delay(self) -> None:
+    def _report_delay(self, silence: str) -> None:
         if self._poll.report_once():
-            if self._poll.is_overdue:
-                what = f'has not answered for {_LIMIT:g} s; GPU figures are unknown until it does.'
-            else:
-                what = 'had not answered yet when the run ended; GPU figures are unknown.'
-            self._messages.append(('warning', f'The GPU driver {what}'))
+            self._messages.append(('warning', f'The GPU driver {silence}'))
 
     def _work(self) -> float | None:
         """Open the driver or, where it is open, read once.
@@ -234,6 +246,7 @@ class GpuReader:
         figures = GpuFigures(
             backend,
             self._uuids,
+            visible=self._visible(backend.gpus()),
             wall_clock=self._wall_clock,
             in_initial_pid_namespace=self._in_initial_pid_namespace,
             pid_exists=self._pid_exists,
@@ -247,8 +260,15 @@ class GpuReader:
     def _read(self, figures: GpuFigures) -> float | None:
         """Read once; return the seconds until the next reading, None where this is the last."""
         is_last = self._is_last.is_set()  # asked for before this reading begins
+        begun = self._monotonic()
+        if figures.without_buffer and begun < self._next_reading - _ROUNDING and not is_last:
+            figures.poll_utilization(self._since_us)
+            return self._pause(figures)
         cpu_before = time.thread_time() + self._charged
         figures.read(*self._members, self._since_us)
+        if self._monotonic() - begun > _LIMIT:
+            figures.miss()
+            self._report_delay(_ANSWERED_LATE)
         self._published = figures.totals()
         self._row = figures.row()
         self._devices.extend(figures.devices(self._monotonic()))
@@ -256,10 +276,17 @@ class GpuReader:
         self._doubt = figures.doubt
         if is_last:
             return None
-        pause = next_reading(self._start, self._monotonic(), self._interval)
+        now = self._monotonic()
+        pause = next_reading(self._start, now, self._interval)
         if self._most_share is not None:
             pause = max(pause, (time.thread_time() + self._charged - cpu_before) / self._most_share)
-        return pause
+        self._next_reading = now + pause
+        return self._pause(figures)
+
+    def _pause(self, figures: GpuFigures) -> float:
+        """Return the seconds until the next reading or poll."""
+        pause = max(0.0, self._next_reading - self._monotonic())
+        return min(pause, _BETWEEN_POLLS) if figures.without_buffer else pause
 
 
 def next_reading(start: float, now: float, interval: float) -> float:

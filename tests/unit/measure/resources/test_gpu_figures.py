@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading, Unseen
-from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids
+from gpu_tracker.resources.gpu.figures import NO_GPUS, UNKNOWN, GpuFigures, unknown_uuids, without_the_last
 from support.gpus.gpu_readings import capable, sampled
 
 SECOND = 1_000_000
@@ -17,6 +19,7 @@ class FakeBackend:
         self.readings: dict[str, GpuReading] = {}
         self.present: dict[str, float | None] = {}
         self.peaks: dict[tuple[str, int], int] = {}
+        self.unseen_on = Unseen()
 
     def gpus(self) -> tuple[Gpu, ...]:
         return self._gpus
@@ -31,7 +34,7 @@ class FakeBackend:
         return self.readings[uuid].processes
 
     def unseen(self, uuid: str) -> Unseen:
-        return Unseen()
+        return self.unseen_on
 
     def utilization(self, uuid: str) -> float | None:
         return self.present.get(uuid)
@@ -115,7 +118,7 @@ def test_a_process_of_unknown_memory_after_a_maximum_of_zero() -> None:
     assert (figures.totals()['main'], figures.totals()['descendants']) == (None, 0)
 
 
-def test_memory_that_a_drm_driver_did_not_report_once_may_have_been_the_most() -> None:
+def test_memory_that_was_not_reported_once_may_have_been_the_most() -> None:
     card, integrated = A._replace(vendor='amd'), B._replace(vendor='intel', is_integrated=True)
     backend = FakeBackend(card, integrated)
     figures = GpuFigures(backend, None)
@@ -123,8 +126,9 @@ def test_memory_that_a_drm_driver_did_not_report_once_may_have_been_the_most() -
         backend.readings = {'a': sampled(0, [GpuProcess(1, 50), GpuProcess(2, memory)], []), 'b': sampled(0, [], [])}
         figures.read(1, frozenset({2}), 0)
     totals = figures.totals()
-    assert (totals['main'], totals['descendants'], totals['combined']) == (50, None, None)
-    assert [gpu['combined'] for gpu in totals['devices']] == [None]
+    assert (totals['main'], totals['descendants'], totals['combined']) == (50, 300, 350)
+    assert totals['missed'] == ['descendants', 'combined']
+    assert [(gpu['combined'], gpu['missed']) for gpu in totals['devices']] == [(350, ['descendants', 'combined'])]
     assert figures.row()[:3] == (50, 100, 150)
 
 
@@ -218,5 +222,142 @@ def test_the_totals_always_have_the_same_keys() -> None:
     backend = FakeBackend()
     figures = GpuFigures(backend, None)
     assert figures.totals().keys() == UNKNOWN.keys() == NO_GPUS.keys()
-    assert set(UNKNOWN.values()) == {None}
-    assert {name: value for name, value in NO_GPUS.items() if value != 0} == {'devices': []}
+    assert {name for name, value in UNKNOWN.items() if value is not None} == {'missed'}
+    assert {name: value for name, value in NO_GPUS.items() if value != 0} == {'devices': [], 'missed': []}
+
+
+class OneGpuOfARun:
+    """A GPU with the tracked process 1, read once a second."""
+
+    def __init__(self, **options) -> None:
+        self.backend = FakeBackend(A)
+        self.now = 10.0
+        self.figures = GpuFigures(self.backend, None, wall_clock=lambda: self.now, **options)
+
+    def read(self, *processes: GpuProcess, used: int | None = 500, samples=()) -> dict:
+        self.backend.readings = {'a': sampled(used, list(processes), list(samples))}
+        return self._read()
+
+    def fail(self) -> dict:
+        self.backend.readings = {'a': GpuReading(A, 'is lost')}
+        return self._read()
+
+    def _read(self) -> dict:
+        self.figures.read(1, frozenset({2}), 10 * SECOND)
+        self.now += 1
+        return self.figures.totals()
+
+    def sizes(self) -> tuple[object, ...]:
+        totals = self.figures.totals()
+        [device] = totals['devices']
+        assert device['missed'] == totals['missed']
+        return totals['main'], totals['combined'], totals['system'], totals['missed']
+
+
+def test_a_list_of_processes_that_cannot_be_read_after_nothing_was_seen_is_unknown() -> None:
+    run = OneGpuOfARun()
+    run.read()
+    run.backend.readings = {'a': sampled(500, None, [])}
+    run._read()
+    assert run.sizes() == (None, None, 500, [])
+
+
+def test_what_was_seen_before_a_gpu_was_lost_is_a_lower_bound() -> None:
+    run = OneGpuOfARun()
+    run.read(GpuProcess(1, 300))
+    run.fail()
+    assert run.sizes() == (300, 300, 500, ['main', 'combined', 'system'])
+
+
+def test_memory_that_is_reported_late_is_a_lower_bound() -> None:
+    run = OneGpuOfARun()
+    run.read(GpuProcess(1, None))
+    assert run.sizes()[:2] == (None, None)
+    run.read(GpuProcess(1, 300))
+    assert run.sizes() == (300, 300, 500, ['main', 'combined'])
+
+
+def test_a_driver_that_was_silent_for_a_while_leaves_lower_bounds() -> None:
+    run = OneGpuOfARun()
+    run.read(GpuProcess(1, 300))
+    run.figures.miss()
+    assert run.sizes() == (300, 300, 500, ['main', 'combined', 'system'])
+
+
+def test_totals_whose_last_readings_are_missing() -> None:
+    run = OneGpuOfARun()
+    found = without_the_last(run.read(GpuProcess(1, 300)))
+    assert (found['main'], found['descendants'], found['missed']) == (300, None, ['main', 'combined', 'system'])
+    assert found['devices'][0]['missed'] == ['main', 'combined', 'system']
+    assert without_the_last(UNKNOWN) == UNKNOWN
+
+
+def test_own_utilization_is_weighted_by_time_and_includes_idle_time() -> None:
+    run = OneGpuOfARun()
+    run.read(GpuProcess(1, 300, utilization=99))  # before the run: nothing says since when
+    run.read(GpuProcess(1, 300, utilization=40), GpuProcess(2, 5, utilization=20), GpuProcess(9, 5, utilization=30))
+    run.now += 1
+    run.read(GpuProcess(1, 300, utilization=0))
+    [device] = run.read()['devices']
+    assert (device['own_utilization'], device['max_own_utilization']) == (60 / 4, 60.0)
+    assert device['is_used'] is True
+
+
+def test_own_utilization_of_a_moment_that_the_driver_does_not_report_is_left_out() -> None:
+    run = OneGpuOfARun()
+    run.read()
+    run.read(GpuProcess(1, 300, utilization=40))
+    run.read(GpuProcess(1, 300))
+    [device] = run.fail()['devices']
+    assert (device['own_utilization'], device['max_own_utilization']) == (40.0, 40.0)
+
+
+def test_own_utilization_in_a_container_with_other_process_ids_is_unknown() -> None:
+    run = OneGpuOfARun(in_initial_pid_namespace=False, pid_exists={1}.__contains__)
+    run.read(GpuProcess(4000, 500, utilization=50))
+    [device] = run.read(GpuProcess(4000, 500, utilization=50))['devices']
+    assert (device['own_utilization'], device['combined'], device['is_used'], device['others']) == (None,) * 4
+
+
+@pytest.mark.parametrize(
+    ('others_at', 'expected'), [([True, True], True), ([True, False], None), ([False, False], False)]
+)
+def test_another_process_counts_if_it_is_no_member_at_two_readings(
+    others_at: list[bool], expected: bool | None
+) -> None:
+    run = OneGpuOfARun()
+    for is_there in others_at:
+        run.read(GpuProcess(1, 300), *([GpuProcess(9, 5)] if is_there else []))
+    assert run.figures.totals()['devices'][0]['others'] is expected
+
+
+def test_a_new_child_that_is_on_a_gpu_before_it_is_known_is_no_other_process() -> None:
+    run = OneGpuOfARun()
+    run.backend.readings = {'a': sampled(500, [GpuProcess(2, 5)], [])}
+    run.figures.read(1, NOBODY, 10 * SECOND)
+    run.read(GpuProcess(2, 5))
+    assert run.figures.totals()['devices'][0]['others'] is False
+
+
+def test_a_gpu_that_others_may_use_unseen() -> None:
+    run = OneGpuOfARun()
+    run.backend.unseen_on = Unseen(has_others=True)
+    [device] = run.read(GpuProcess(1, 300))['devices']
+    assert device['others'] is None
+
+
+def test_a_gpu_without_samples_is_polled_between_readings() -> None:
+    run = OneGpuOfARun()
+    run.backend.present = {'a': 0.0}
+    for reads, percent in ((True, 0.0), (False, 80.0), (False, 40.0)):
+        run.backend.present = {'a': percent}
+        if reads:
+            run.backend.readings = {'a': sampled(500, [], None)}
+            run._read()
+        else:
+            run.figures.poll_utilization(10 * SECOND)
+            run.now += 1
+    totals = run.figures.totals()
+    assert run.figures.without_buffer == {'a'}
+    assert (totals['mean_sum'], totals['max_sum']) == (60.0, 80.0)
+    assert (totals['devices'][0]['utilization'], totals['devices'][0]['max_utilization']) == (60.0, 80.0)
