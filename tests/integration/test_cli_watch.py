@@ -306,7 +306,7 @@ def test_what_cannot_be_watched(words: list[str], complaint: str) -> None:
 
 def test_the_help_fits_a_terminal() -> None:
     done = called('watch', '--help')
-    assert done.stdout.startswith('Shows what a run uses while it goes on')
+    assert done.stdout.startswith('Shows a run live')
     assert max(map(len, done.stdout.splitlines())) <= 84
 
 

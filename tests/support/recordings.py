@@ -183,6 +183,7 @@ def busy_rows(count: int = 11, interval: float = 1.0) -> list[tuple[float, dict[
                 'combined_private_rss': (8 + index) * 2**20, 'combined_shared_rss': 2 * 2**20,
                 'system_ram': 2**30, 'main_gpu_ram': 2**20 * 100, 'descendants_gpu_ram': 0,
                 'combined_gpu_ram': 2**20 * 100, 'system_gpu_ram': 2**20 * 150, 'gpu_utilization': 50.0,
+                'gpu_busy': 50.0,
             },
         )
         for index in range(count)

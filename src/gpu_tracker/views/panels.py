@@ -239,7 +239,7 @@ class _Reader:
     def _of_gpus(self, columns: Sequence[tuple[str, str]]) -> tuple[Buckets, list[Line]]:
         """Return the lines of all GPUs with the same times as the first, and its times."""
         if self._per_gpu is None:
-            self._per_gpu = self._samples.of_each_gpu([gpu.id for gpu in self._gpus], self._most)
+            self._per_gpu = _in_use(self._samples.of_each_gpu([gpu.id for gpu in self._gpus], self._most))
         first = next(iter(self._per_gpu.values()))
         numbers = {gpu.id: number for number, gpu in enumerate(self._gpus)}
         found = []
@@ -250,6 +250,13 @@ class _Reader:
                 dash = _OF_ALL_USERS if column == 'ram' else _TURNS[turn % len(_TURNS)]
                 found.append(Line(f'{gpu}.{column}', title, _GPU_ROLES[color], buckets.series[column], dash))
         return first, [line for line in found if len(line.series.mean) == len(first.times)]
+
+
+def _in_use(gpus: dict[int, Buckets]) -> dict[int, Buckets]:
+    """Return the GPUs that the run had memory on, fullest first; all of them if there is none."""
+    most = {gpu: buckets.series['combined_ram'].largest or 0 for gpu, buckets in gpus.items()}
+    used = sorted((gpu for gpu in gpus if most[gpu]), key=lambda gpu: -most[gpu])
+    return {gpu: gpus[gpu] for gpu in used or gpus}
 
 
 def _line(one: _Wanted, series: Series, scale: float, limit: float | None) -> Line:

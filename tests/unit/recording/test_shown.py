@@ -97,7 +97,7 @@ def test_columns_without_a_value_are_not_there(tmp_path: Path) -> None:
 
 def test_a_machine_without_gpus_has_no_columns_for_them(tmp_path: Path) -> None:
     none = dict.fromkeys(('main_gpu_ram', 'descendants_gpu_ram', 'combined_gpu_ram', 'system_gpu_ram'), 0)
-    rows = [(t, {**values, **none, 'gpu_utilization': 0.0}) for t, values in busy_rows()]
+    rows = [(t, {**values, **none, 'gpu_utilization': 0.0, 'gpu_busy': 0.0}) for t, values in busy_rows()]
     assert table_of(tmp_path, None, rows=rows, regions=[region(1, 'a', 0.0, 1.5)])[0] == (
         'Region  Calls  Time s  Share  All CPU s  RAM MB'
     )

@@ -269,7 +269,7 @@ class Region:
     :ivar ram: The most RAM of its own process in it.
     :ivar combined_ram: The most RAM of all tracked processes at any sample in it: a lower bound.
     :ivar gpu_ram: The most GPU RAM of all tracked processes at any sample in it: a lower bound.
-    :ivar gpu_utilization: How busy the GPUs were, in percent, weighted by time.
+    :ivar gpu_utilization: How busy the GPUs in use were: the mean over them and over time, in percent.
     :ivar gpu_coverage: The share of it, from 0 to 1, of which the GPU's utilization is known.
     :ivar gpu_samples: How many samples that is from.
     :ivar io: What all tracked processes read, wrote and faulted in it, by name; None where that was not sampled.

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 _CPU = 'combined_cpu'
 _ENERGY = 'gpu_energy'
 _GAUGES = ('main_total_rss', 'combined_total_rss', 'combined_gpu_ram')
+_BUSY = 'gpu_busy'
 _UTILIZATION = 'gpu_utilization'
+"""What recordings without the column before have: the sum of all expected GPUs."""
 _IS_ALIVE = 'main_n_threads'
 _COMBINED = 'combined_'
 _OTHERS = 'combined_cuda_'
@@ -61,7 +63,7 @@ class SpanFigures:
         }
         names = {column.name for column in columns}
         wanted = [
-            *counters, *(name for name in (_ENERGY, *_GAUGES, _UTILIZATION, _IS_ALIVE) if name in names),
+            *counters, *(name for name in (_ENERGY, *_GAUGES, _BUSY, _UTILIZATION, _IS_ALIVE) if name in names),
         ]  # fmt: skip
         times, arrays = _arrays(samples, wanted)
         self._times = times
@@ -71,7 +73,8 @@ class SpanFigures:
         }  # fmt: skip
         self._energy = figures.Counter(times, arrays[_ENERGY]) if _ENERGY in arrays else None
         self._gauges = {name: figures.Maxima(arrays[name]) for name in _GAUGES if name in arrays}
-        self._gpu = figures.Steps(times, arrays[_UTILIZATION]) if _UTILIZATION in arrays else None
+        busy = arrays.get(_BUSY, arrays.get(_UTILIZATION))
+        self._gpu = None if busy is None else figures.Steps(times, busy)
         threads = arrays.get(_IS_ALIVE, array('d'))
         self.main_alive_until = max((t for t, value in zip(times, threads, strict=False) if value > 0), default=0.0)
 

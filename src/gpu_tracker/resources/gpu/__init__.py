@@ -41,6 +41,7 @@ class Gpu(Resource):
     columns = (
         *(Column(f'{group}_gpu_ram', 'bytes', GAUGE, f'GPU memory of {whose}') for group, whose in WHOSE.items()),
         Column('gpu_utilization', 'percent', GAUGE, 'utilization of the expected GPUs, added up'),
+        Column('gpu_busy', 'percent', GAUGE, 'mean utilization of the GPUs that were used so far'),
     )
 
     def __init__(self, reader: GpuReader, *, has_uuids: bool = False) -> None:

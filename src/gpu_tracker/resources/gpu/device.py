@@ -29,6 +29,7 @@ class DeviceFigures:
     """What the readings of one GPU have shown.
 
     :param is_visible: The variables or parameters of the run restrict the GPUs that it can use, and leave this one.
+    :ivar is_used: The tracked processes had memory on it or computed on it.
     :ivar memory_now: Bytes that the tree had at the last reading; None: unknown.
     :ivar latest: The latest utilization in percent; None: unknown.
     :ivar present: The utilization that the driver reported of the last moment, for a run too short for a sample.
@@ -45,7 +46,7 @@ class DeviceFigures:
         self._utilization = Share()
         self._own = Share()
         self._is_visible = is_visible
-        self._is_used = False
+        self.is_used = False
         self._has_others = False
         self._may_have_others = False
         self._suspects: frozenset[int] = frozenset()
@@ -73,7 +74,7 @@ class DeviceFigures:
         :param since: See :meth:`steps_of`.
         """
         last, self._read_at = self._read_at, now
-        self._is_used |= any(process.memory != 0 or process.utilization for process in own or ())
+        self.is_used |= any(process.memory != 0 or process.utilization for process in own or ())
         percents = None if own is None else [process.utilization for process in own]
         if percents is None or None in percents or last is None or since is None or now <= max(last, since):
             return
@@ -144,6 +145,6 @@ class DeviceFigures:
             'own_utilization': own.mean,
             'max_own_utilization': own.largest,
             'others': None if is_hidden else self._has_others or (None if self._may_have_others else False),
-            'is_used': None if is_hidden else self._is_used,
+            'is_used': None if is_hidden else self.is_used,
             'is_visible': self._is_visible,
         }

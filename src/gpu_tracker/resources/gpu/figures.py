@@ -187,9 +187,19 @@ class GpuFigures:
         }
 
     def row(self) -> tuple[float | None, ...]:
-        """Return what main, descendants, both and everybody had at the last reading, and the sum of utilization."""
+        """Return what the columns have: memory of the groups and of everybody, and utilization."""
         sizes = [None if self._attribution.is_unknown else self._now.get(group) for group in GROUPS]
-        return *sizes, self._counted.memory_used, self._counted.latest_sum(self._devices)
+        return *sizes, self._counted.memory_used, self._counted.latest_sum(self._devices), self._busy()
+
+    def _busy(self) -> float | None:
+        """Return the mean utilization of the GPUs that were used so far: 0 if none was."""
+        if self._attribution.is_unknown or not self._is_complete:
+            return None
+        latest = [self._devices[uuid].latest for uuid in self._counted.opened if self._devices[uuid].is_used]
+        known = [percent for percent in latest if percent is not None]
+        if len(known) < len(latest):
+            return None
+        return sum(known) / len(known) if known else 0.0
 
     def devices(self, at: float) -> list[DeviceReading]:
         """Return what each GPU had at the last reading, which was at ``at``."""

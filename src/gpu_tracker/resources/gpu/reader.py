@@ -35,7 +35,7 @@ _BETWEEN_POLLS = 1.0
 _ROUNDING = 1e-3
 """Seconds by which a thread may wake too early."""
 
-_COLUMNS = 5
+_COLUMNS = 6
 """The length of a row."""
 
 _MOST_DEVICE_READINGS = 1024
@@ -43,7 +43,7 @@ _MOST_DEVICE_READINGS = 1024
 _SILENT = f'has not answered for {_LIMIT:g} s; GPU figures are unknown, or lower bounds, until it does.'
 _ANSWERED_LATE = f'took more than {_LIMIT:g} s to answer; GPU figures of that time are unknown.'
 _NOT_YET = 'had not answered yet when the run ended; GPU figures are unknown.'
-_NO_GPUS_ROW = (0, 0, 0, 0, 0.0)
+_NO_GPUS_ROW = (0, 0, 0, 0, 0.0, 0.0)
 _NO_THREAD = 'The GPUs cannot be read, because no thread can be started here: their figures are unknown.'
 _NO_DRIVER = 'No GPU driver is at work on this machine: GPU figures are 0.'
 _INTEGRATED_ONLY = (

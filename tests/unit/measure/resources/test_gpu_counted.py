@@ -49,7 +49,7 @@ def test_an_integrated_gpu_does_not_count_beside_a_card() -> None:
     machine.read([GpuProcess(1, 60), GpuProcess(2, 20)], [GpuProcess(99, 5)])
     assert machine.sums() == (1, 1, 1000, 100, 60, 20, 80, 50.0, 50.0)
     assert machine.devices == ['GPU-n']
-    assert machine.figures.row() == (60, 20, 80, 100, 50.0)
+    assert machine.figures.row() == (60, 20, 80, 100, 50.0, 50.0)
     assert [reading.uuid for reading in machine.figures.devices(1.0)] == ['GPU-n']
 
 
@@ -67,7 +67,7 @@ def test_it_counts_once_a_tracked_process_has_memory_on_it() -> None:
     machine.read([GpuProcess(1, 60)])
     assert machine.sums() == (2, 2, None, None, 67, 8, 75, None, None)
     assert machine.devices == ['GPU-n', 'intel-0']
-    assert machine.figures.row() == (60, 0, 60, None, None)
+    assert machine.figures.row() == (60, 0, 60, None, None, None)
     assert [reading.uuid for reading in machine.figures.devices(1.0)] == ['GPU-n', 'intel-0']
 
 
@@ -110,7 +110,7 @@ def test_without_the_gpus_of_a_driver_that_does_not_work_no_sum_is_known() -> No
     machine = Machine(CARD, is_complete=False)
     machine.read([GpuProcess(1, 60)])
     assert machine.sums() == (None,) * len(SUMS)
-    assert machine.figures.row() == (None,) * 5
+    assert machine.figures.row() == (None,) * 6
     (device,) = machine.figures.totals()['devices']
     assert (device['uuid'], device['capacity'], device['combined']) == ('GPU-n', 1000, 60)
 
