@@ -49,6 +49,10 @@ def _has_only_sums(usage: Any) -> bool:  # noqa: ANN401 - as above
     return has_gpus(usage) and usage.gpus is None
 
 
+def _knows_gpus(usage: Any) -> bool:  # noqa: ANN401 - as above
+    return usage.gpus is not None
+
+
 def _uses_gpus(usage: Any) -> bool:  # noqa: ANN401 - as above
     return bool(usage.gpus)
 
@@ -132,7 +136,7 @@ ROWS = (
     Figure('gpus.max_ram.system', 'bytes'),
     Figure(
         'gpus.max_ram.{group}', 'bytes', 'Peak memory of one GPU', 'of the fullest GPU', '{group}_gpu_ram',
-        'all GPUs together {max_gpu_ram.combined}', _uses_gpus,
+        '', _knows_gpus,
     ),
     Figure('gpus.utilization.max_percent', 'percent'),
     Figure(
@@ -142,7 +146,7 @@ ROWS = (
     Figure('gpus.own_utilization.max_percent', 'percent'),
     Figure(
         'gpus.own_utilization.mean_percent', 'percent', 'GPU busy by this run, mean', 'the busiest GPU',
-        note='peak {gpus.own_utilization.max_percent}', when=_uses_gpus,
+        note='peak {gpus.own_utilization.max_percent}', when=_knows_gpus,
     ),
     Figure('compute_time.time', 'seconds', 'Time', 'wall time', note=''),
     Figure('cuda.problem', 'text'),
@@ -222,6 +226,10 @@ ROWS = (
 
 
 EACH_GPU = 'GPU *'
+_OF_A_GPU = (
+    '{gpus.max_ram.combined} of {gpus.capacity} at most, {gpus.utilization.mean_percent} busy '
+    '(own {gpus.own_utilization.mean_percent})'
+)
 _MOST_GPUS = 4
 """Lines of GPUs in a summary; the fullest come first."""
 
@@ -301,11 +309,7 @@ LINES = (
         'peak {gpu_utilization.gpu_percentages.max_sum_percent}; {gpu_utilization.n_expected_gpus:GPU} expected',
         _has_only_sums,
     ),
-    Line(
-        EACH_GPU,
-        '{gpus.max_ram.combined} of {gpus.capacity} at most, {gpus.utilization.mean_percent} busy '
-        '(own {gpus.own_utilization.mean_percent})',
-    ),
+    Line(EACH_GPU, ''),
     Line(
         'Storage',
         '{io.combined.read} read, {io.combined.written} written; '
@@ -455,10 +459,14 @@ def fill(template: str, usage: Any) -> str:  # noqa: ANN401 - as above
 
 def lines(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
     """Yield the lines of the summary: each title, which is empty if it goes on with the line before, and its text."""
-    shown = {path.partition('.')[0] for line in LINES for path, _ in _FIGURE.findall(line.text)}
+    shown = {
+        path.partition('.')[0]
+        for text in (*(line.text for line in LINES), _OF_A_GPU)
+        for path, _ in _FIGURE.findall(text)
+    }
     for line in LINES:
         if line.title == EACH_GPU:
-            yield from _lines_of_gpus(usage, line.text)
+            yield from lines_of_gpus(usage)
             continue
         found = _FIGURE.search(line.text)
         if (found is None or _has_section(usage, found[1])) and line.when(usage):
@@ -479,7 +487,8 @@ def fullest_first(usage: Any) -> list[Any]:  # noqa: ANN401 - as above
     return sorted(usage.gpus or (), key=lambda gpu: -(gpu.max_ram.combined or 0))
 
 
-def _lines_of_gpus(usage: Any, template: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
+def lines_of_gpus(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
+    """Yield a line for each GPU of a result, fullest first: its name, and what the run used of it."""
     gpus = fullest_first(usage)
     if not gpus and usage.gpus is not None:
         yield 'GPU', 'none used'
@@ -488,7 +497,7 @@ def _lines_of_gpus(usage: Any, template: str) -> Iterator[tuple[str, str]]:  # n
         is_unused = value(usage, f'{own}max_ram.combined') == 0 and not value(
             usage, f'{own}own_utilization.max_percent'
         )
-        line = fill(template.replace('gpus.', own), usage)
+        line = fill(_OF_A_GPU.replace('gpus.', own), usage)
         yield label(gpu.vendor, gpu.index), f'not used; {line}' if is_unused else line
     if len(gpus) > _MOST_GPUS:
         yield '', f'and {len(gpus) - _MOST_GPUS} more GPUs'

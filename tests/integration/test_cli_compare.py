@@ -13,7 +13,7 @@ from support.compared_runs import MB, run, runs
 if TYPE_CHECKING:
     from pathlib import Path
 
-NEAREST = 'a condition with the name of a figure, such as max_ram.combined, max_gpu_ram.combined, max_ram.main'
+NEAREST = 'a condition with the name of a figure, such as max_ram.combined, max_gpu_ram.combined, gpus.max_ram.combined'
 TABLE = """\
 2 runs of old, 2 runs of new
 

@@ -95,7 +95,7 @@ def test_without_arguments_it_shows_examples_and_commands() -> None:
         '  gpu-tracker report run.db\n'
         '\n'
         'Other commands:\n'
-        '  gpu-tracker gpus        Show the GPUs of this machine; in short, gpu-tracker ls.\n'
+        '  gpu-tracker gpus        Show the GPUs of this machine. Also: gpu-tracker ls.\n'
     )
     assert run.stderr.endswith(f'\n\n{HINT}\n')
     assert (run.stdout, run.returncode) == ('', 125)

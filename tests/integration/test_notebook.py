@@ -163,10 +163,10 @@ def test_a_cell_has_its_value_and_below_it_what_it_has_used(outputs) -> None:
     assert value.data['text/plain'] == '8999995500000500000'
     rows = table_of([shown])
     assert list(rows) == [
-        'Time', 'Peak RAM', 'Peak GPU memory', 'CPU, most', 'CPU, mean', 'Threads, most', 'GPU utilization, most',
-        'GPU utilization, mean',
+        'Time', 'Peak RAM', 'CPU, most', 'CPU, mean', 'Threads, most', 'Peak memory of one GPU',
+        'GPU busy by this run, mean',
     ]  # fmt: skip
-    assert rows['Peak GPU memory'][:3] == ['0 B', '0 B', '0 B']
+    assert rows['Peak memory of one GPU'][:3] == ['0 B', '0 B', '0 B']
     assert shown.data['text/plain'].startswith('Time        ')  # for terminals
 
 

@@ -113,7 +113,7 @@ PAGES = [ROOT / 'README.rst', *sorted((ROOT / 'docs').glob('*.rst')), _INCLUDED]
 EXAMPLES = [example for page in PAGES for example in examples_in(page)]
 DIFFERENT = {(example.language, example.code, example.output): example for example in reversed(EXAMPLES)}
 """Without what docs/index.rst repeats of README.rst."""
-TRAINING_RUN = re.compile(r'gpu-tracker --tf=\S+ .* examples/train_in_regions\.py( \d+)?')
+TRAINING_RUN = re.compile(r'gpu-tracker --record=\S+ .* examples/train_in_regions\.py( \d+)?')
 """A command that several pages begin with: it runs once, and later its files are copied."""
 NETWORKS = {'atopgpud.rst': 'atop_network', 'fleet.rst': 'agent_network'}
 """Pages whose examples ask a server, and the fixture that has it."""
@@ -250,7 +250,7 @@ class DocumentationExamples:
             ]  # fmt: skip
             nowhere = Process(2**22 + 1, memory=2**32, gi=1, ci=0)
             machine = [
-                Gpu(**kind, used=40_800_000_000, util=95, processes=[Process(training.pid, memory=37 * 2**30)]),
+                Gpu(**kind, used=40_800_000_000, util=95, processes=[Process(training.pid, memory=37 * 2**30, sm=95)]),
                 Gpu(**kind, used=2**29),
                 Gpu(**kind, used=2**29),
                 Gpu(**kind, used=2**32, mig=parts, processes=[nowhere]),

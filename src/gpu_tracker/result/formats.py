@@ -93,7 +93,23 @@ def as_csv(usage: ResourceUsage, command: Sequence[str] = (), exit_code: int | N
     """Return the report as a table of one run, see :func:`gpu_tracker.result.csv_table.table_of`."""
     from gpu_tracker.result import csv_table  # noqa: PLC0415 - as above
 
-    return csv_table.table_of({**usage.to_dict(), 'lower_bounds': ' '.join(usage.lower_bounds)}, command, exit_code)
+    fields = {**usage.to_dict(), 'lower_bounds': ' '.join(usage.lower_bounds)}
+    if usage.gpus:
+        fields['gpus'] = _largest_of_gpus(usage)
+    return csv_table.table_of(fields, command, exit_code)
+
+
+def _largest_of_gpus(usage: ResourceUsage) -> dict[str, float | None]:
+    """Return the largest figures of all GPUs, in the unit of GPU RAM."""
+    from gpu_tracker.figures import figures, value  # noqa: PLC0415 - as above
+
+    found = {}
+    for path, row in figures().items():
+        section, _, name = path.partition('.')
+        if section == 'gpus':
+            number = value(usage, path)
+            found[name] = units.from_bytes(number, usage.max_gpu_ram.unit) if row.unit == 'bytes' else number
+    return found
 
 
 FORMATS: dict[str, Callable[[ResourceUsage], str]] = {

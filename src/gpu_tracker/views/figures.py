@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.recording import Recording
 
 _PERCENT = 100
+_FULLEST = 'gpus.max_ram.combined'
 _LEAST_CHANGE = 0.05
 """In percent: smaller ones would be shown as none."""
 
@@ -41,6 +42,8 @@ def figures_of(recording: Recording) -> list[Figure]:
         if row.note is not None:
             path = paths[-1]  # of all processes
             note = figures.fill(row.note, usage)
+            if path == _FULLEST:
+                note = '; '.join(f'{gpu}: {line}' for gpu, line in figures.lines_of_gpus(usage))
             found.append(Figure(row.label, figures.value(usage, path), figures.text(usage, path), note))
     return found
 

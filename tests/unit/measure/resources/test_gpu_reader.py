@@ -122,7 +122,7 @@ def test_the_last_reading_knows_the_last_members() -> None:
             {
                 'uuid': 'a',
                 'name': 'GPU',
-                'vendor': '',
+                'vendor': 'nvidia',
                 'index': 0,
                 'place': '0',
                 'capacity': 1000,
