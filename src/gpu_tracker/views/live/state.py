@@ -113,12 +113,13 @@ class Source:
         ]
 
     def _gpu_figures(self, *, are_used: bool) -> list[Figure]:
-        found = []
-        for place, gpu in enumerate(self._tail.gpus() if self._gpus else ()):
-            series = self._gpus.get(gpu.id)
-            if series is not None and series.is_used == are_used:
-                found += series.figures(gpu, place)
-        return found
+        """Return the figures of the GPUs that the run has used, fullest first, or of the others."""
+        gpus = enumerate(self._tail.gpus() if self._gpus else ())
+        found = [(place, gpu, self._gpus[gpu.id]) for place, gpu in gpus if gpu.id in self._gpus]
+        chosen = [one for one in found if one[2].is_used == are_used]
+        if are_used:
+            chosen.sort(key=lambda one: -(one[2].own_ram.peak or 0))
+        return [figure for place, gpu, series in chosen for figure in series.figures(gpu, place)]
 
     def _largest(self) -> list[ProcessState] | None:
         if not self._processes.is_recorded:
