@@ -103,7 +103,12 @@ TIERS = {
         },
         (*_CORE, 'clients'),
         # Exactly these: later versions do not work together.
-        _OLD | {'.venv-nvgpu': ('nvgpu==0.9.0', 'pynvml==11.4.1', 'setuptools'), '.venv-cuda': ('--group cuda',)},
+        _OLD
+        | {
+            '.venv-nvgpu': ('nvgpu==0.9.0', 'pynvml==11.4.1', 'setuptools'),
+            '.venv-gpu-peers': ('nvitop==1.7.1', 'gpustat==1.1.1'),
+            '.venv-cuda': ('--group cuda',),
+        },
     ),
     'wings': Tier((Stage(('tests/wings',), workers=WAITING),), _COMPILER, _CORE),
     'engines': Tier(
