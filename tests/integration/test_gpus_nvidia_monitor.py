@@ -69,21 +69,21 @@ def test_a_look_asks_for_nothing_that_it_need_not_know(monitors: Monitors) -> No
     monitors.look(0)
     assert monitors.calls() == [
         'GetMigMode',
-        'GetUtilizationRates',
         'GetMemoryInfo_v2',
         'GetComputeRunningProcesses_v3',
         'GetGraphicsRunningProcesses_v3',
+        'GetUtilizationRates',
     ]
     monitors.look(1)
     assert monitors.calls() == [
         'GetMigMode',
-        'GetUtilizationRates',
         'GetMemoryInfo_v2',
         'GetComputeRunningProcesses_v3',  # how many there are
         'GetComputeRunningProcesses_v3',
         'GetGraphicsRunningProcesses_v3',
         'GetProcessUtilization',  # how many there may be
         'GetProcessUtilization',
+        'GetUtilizationRates',
     ]
 
 
@@ -203,7 +203,7 @@ def test_how_busy_processes_are_may_be_all_that_is_not_told(monitors: Monitors) 
     busy = Gpu(total=GB, used=5, util=40, processes=[Process(7, memory=5, sm=30)])
     empty = Gpu(total=GB, used=5, util=40)
     monitors.begin(gpus=[busy, empty], fail=[Failure('nvmlDeviceGetProcessUtilization', 4)])
-    gap = 'how busy processes are is not told (NVML code 4)'
+    gap = 'how busy processes are is not reported (NVML code 4)'
     assert (monitors.look(0), monitors.look(1)) == (
         monitored(None, 40, 0, GB, 5, (unknown(7, 5),), gap=gap),
         monitored(None, 40, 0, GB, 5, ()),

@@ -27,8 +27,7 @@ def gpus(count: int = 1) -> list[Gpu]:
 @pytest.mark.parametrize(
     ('functions', 'code', 'problem'),
     [
-        ('nvmlDeviceGetUtilizationRates', 999, NOT_KNOWN),
-        ('nvmlDeviceGetUtilizationRates', 4, NOT_PERMITTED),
+        ('nvmlDeviceGetMemoryInfo*', 999, NOT_KNOWN),
         ('nvmlDeviceGetMemoryInfo*', 4, NOT_PERMITTED),
         ('nvmlDeviceGetMemoryInfo*', 16, NEEDS_RESET),
         ('nvmlDeviceGetMigMode', 15, LOST),
@@ -67,7 +66,7 @@ def test_a_gpu_that_can_be_opened_only_later(monitors: Monitors, functions: str,
 
 
 def test_a_gpu_that_fails_is_opened_anew_and_others_are_not(monitors: Monitors) -> None:
-    monitors.begin(gpus=gpus(2), fail=[Failure('nvmlDeviceGetUtilizationRates', 999, gpu=0)])
+    monitors.begin(gpus=gpus(2), fail=[Failure('nvmlDeviceGetMemoryInfo*', 999, gpu=0)])
     monitors.look(0)
     monitors.calls()
     monitors.look(0)
@@ -76,14 +75,23 @@ def test_a_gpu_that_fails_is_opened_anew_and_others_are_not(monitors: Monitors) 
         'GetUUID',
         'GetMigMode',
         'GetAccountingMode',
-        'GetUtilizationRates',
+        'GetMemoryInfo_v2',
     ]
+
+
+@pytest.mark.parametrize('code', [4, 15, 999])
+def test_utilization_may_be_all_that_is_not_reported(monitors: Monitors, code: int) -> None:
+    monitors.begin(gpus=gpus(), fail=[Failure('nvmlDeviceGetUtilizationRates', code)])
+    gap = f'how busy it is is not reported (NVML code {code})'
+    assert monitors.look() == FINE._replace(utilization=None, memory_utilization=None, gap=gap)
+    monitors.write(gpus=gpus())
+    assert monitors.look() == FINE
 
 
 def test_a_lost_gpu_does_not_keep_another_from_coming_back(monitors: Monitors) -> None:
     lost = [Failure('nvmlDevice*', 15, gpu=0), Failure('nvmlDeviceGetHandleByUUID', 15)]  # nvml.h: if any GPU is lost
     monitors.begin(gpus=gpus(2))
-    monitors.write(gpus=gpus(2), fail=[*lost, Failure('nvmlDeviceGetUtilizationRates', 999, gpu=1)])
+    monitors.write(gpus=gpus(2), fail=[*lost, Failure('nvmlDeviceGetMemoryInfo*', 999, gpu=1)])
     assert [monitors.look(number).problem for number in range(2)] == [LOST, NOT_KNOWN]
     monitors.write(gpus=gpus(2), fail=lost)
     assert [monitors.look(number).problem for number in range(2)] == [LOST, None]

@@ -28,7 +28,12 @@ def test_processes_of_mig_devices_are_merged(monitors: Monitors) -> None:
     assert monitors.look(0) == monitored(
         memory_total=40 * GB,
         memory_used=9 * GB,
-        processes=(unknown(7, 11, draws=True), unknown(8, None), unknown(9, 7, draws=True)),
+        processes=(
+            unknown(7, 5, gpu_instance=1, compute_instance=0),
+            unknown(8, None, gpu_instance=2, compute_instance=3),
+            unknown(9, 7, draws=True, gpu_instance=1, compute_instance=0),
+            unknown(7, 6, computes=False, draws=True, gpu_instance=2, compute_instance=3),
+        ),
     )
     assert monitors.lists() == (True, True)
     assert monitors.look(1) == monitored(memory_total=40 * GB, memory_used=GB, processes=())
@@ -48,9 +53,15 @@ def test_mig_devices_list_their_processes_where_their_gpu_does_not(monitors: Mon
             Failure(LISTS, 4, gpu=3, mig=0),
         ],
     )
-    listed = ((unknown(7, 5),), (), None)
-    not_listed = (None, (), 'its processes cannot be listed (NVML code 4)')
-    assert [monitors.occupation(number) for number in range(4)] == [listed, listed, listed, not_listed]
+    listed = ((unknown(7, 5, gpu_instance=1, compute_instance=0),), (), None)
+    assert [monitors.occupation(number) for number in range(4)] == [listed] * 4
+
+
+def test_processes_are_unknown_if_neither_the_gpu_nor_all_mig_devices_list_them(monitors: Monitors) -> None:
+    parts = [Mig(uuid='MIG-a', gi=1), Mig(uuid='MIG-b', gi=2)]
+    divided = Gpu(mig=parts, processes=[Process(7, memory=5, gi=1, ci=0), Process(8, memory=6, gi=2, ci=0)])
+    monitors.begin(gpus=[divided], fail=[Failure(LISTS, 4, mig=WHOLE_GPU), Failure(LISTS, 4, mig=1)])
+    assert monitors.occupation() == (None, (), 'its processes cannot be listed (NVML code 4)')
 
 
 def test_a_gpu_whose_mig_mode_changes(monitors: Monitors) -> None:
@@ -61,7 +72,7 @@ def test_a_gpu_whose_mig_mode_changes(monitors: Monitors) -> None:
     monitors.begin(gpus=[whole])
     for gpu, activity, accounts in [
         (whole, monitored(None, 50, 0, GB, 0, (idle(7, 5),)), True),
-        (divided, monitored(None, None, None, GB, 0, (unknown(7, 5),)), False),
+        (divided, monitored(None, None, None, GB, 0, (unknown(7, 5, gpu_instance=1, compute_instance=0),)), False),
         (whole, monitored(None, 50, 0, GB, 0, (idle(7, 5),)), True),
     ]:
         monitors.write(gpus=[gpu])
@@ -79,7 +90,12 @@ def test_the_memory_of_a_divided_gpu_may_be_hidden_from_a_user_who_can_use_its_p
     )
     hidden = [Failure('nvmlDeviceGetMemoryInfo*', 4, mig=WHOLE_GPU), Failure(LISTS, 4, gpu=1, mig=WHOLE_GPU)]
     monitors.begin(gpus=[divided, divided], fail=hidden)
-    expected = monitored(processes=(unknown(7, 5), unknown(8, 6, computes=False, draws=True)))
+    expected = monitored(
+        processes=(
+            unknown(7, 5, gpu_instance=1, compute_instance=0),
+            unknown(8, 6, computes=False, draws=True, gpu_instance=2, compute_instance=0),
+        )
+    )
     for _ in range(2):
         assert (monitors.look(0), monitors.look(1)) == (expected, expected)
     assert not [call for call in monitors.calls() if 'GetHandleBy' in call]
@@ -88,12 +104,13 @@ def test_the_memory_of_a_divided_gpu_may_be_hidden_from_a_user_who_can_use_its_p
     assert (monitors.look(0), monitors.look(1)) == (known, known)
 
 
-def test_any_other_failure_of_the_memory_of_a_divided_gpu_is_one_of_the_gpu(monitors: Monitors) -> None:
+def test_memory_of_a_divided_gpu_is_only_unknown_unless_the_gpu_is_lost(monitors: Monitors) -> None:
     divided = Gpu(total=GB, mig=[Mig(uuid='MIG-a', gi=1)], processes=[Process(7, memory=5, gi=1, ci=0)])
     memory = 'nvmlDeviceGetMemoryInfo*'
     monitors.begin(gpus=[divided] * 3, fail=[Failure(memory, 15, gpu=0), Failure(memory, 999, gpu=1)])
+    process = unknown(7, 5, gpu_instance=1, compute_instance=0)
     assert [monitors.look(number) for number in range(3)] == [
         monitored(problem='lost: fallen off the bus or otherwise out of reach (NVML code 15)'),
-        monitored(problem='cannot be read: unknown error of the NVIDIA driver (NVML code 999)'),
-        monitored(memory_total=GB, memory_used=0, processes=(unknown(7, 5),)),
+        monitored(processes=(process,)),
+        monitored(memory_total=GB, memory_used=0, processes=(process,)),
     ]

@@ -123,7 +123,7 @@ def test_samples_that_fail_once_are_asked_for_again(monitors: Monitors, code: in
     monitors.begin(now=5, gpus=gpus, fail=[Failure(SAMPLES, code)])
     activity = monitors.look()
     assert (activity.problem, percents(activity)) == (None, {7: (None, None)})
-    assert activity.gap == f'how busy processes are is not told (NVML code {code})'
+    assert activity.gap == f'how busy processes are is not reported (NVML code {code})'
     monitors.write(5, gpus=gpus)
     activity = monitors.look()
     assert (activity.gap, percents(activity)) == (None, {7: (40, 0)})
@@ -157,7 +157,7 @@ def test_samples_that_fail_are_a_gap_whatever_accounts_tell(monitors: Monitors) 
     monitors.begin(now=5, gpus=[gpu], fail=[Failure(SAMPLES, 4)])
     activity = monitors.look()
     assert (accounts(activity), percents(activity)) == ({7: (70, 0)}, {7: (None, None)})
-    assert activity.gap == 'how busy processes are is not told (NVML code 4)'
+    assert activity.gap == 'how busy processes are is not reported (NVML code 4)'
 
 
 def test_accounts_that_fail_leave_the_samples(monitors: Monitors) -> None:

@@ -102,4 +102,4 @@ def test_processes_are_unknown_if_one_of_the_lists_fails(monitors: Monitors, kin
     monitors.begin(gpus=[gpu], fail=[Failure(f'nvmlDeviceGet{kind}RunningProcesses*', 999)])
     assert monitors.survey() == [None]
     monitors.write(gpus=[gpu])
-    assert monitors.survey() == [[GpuProcess(7, 5, utilization=0, memory_utilization=0)]]
+    assert monitors.survey() == [[GpuProcess(7, 5, draws=True, utilization=0, memory_utilization=0)]]

@@ -149,7 +149,7 @@ def test_a_gpu_is_lost_and_comes_back(machine: Machine, devices: Path) -> None:
     with looking(machine, devices) as eye:
         both = eye.gpus()
         machine.write(gpus=[Gpu(missing=True), Gpu(uuid='GPU-b', total=GB)])
-        assert eye.gpus() == [['0', None, [], LOST], ['1', 'GPU-b', [], None]]
+        assert eye.gpus() == [['0', 'GPU-a', [], LOST], ['1', 'GPU-b', [], None]]
         machine.write(gpus=[Gpu(uuid='GPU-a', total=GB), Gpu(uuid='GPU-b', total=GB)])
         assert eye.gpus(later=100) == both
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from gpu_tracker.gpus.model import Account, GpuProcess, GpuReading
 
@@ -145,7 +145,7 @@ def _with_processes(
     """
     known = {**gpu.left, **gpu.processes}
     processes = {}
-    for process in listed:
+    for process in _once_each(listed):
         started = starts.get(process.pid)
         before = known.get(process.pid)
         if before is not None and before.started == started:
@@ -164,6 +164,23 @@ def _with_processes(
     for pid in list(left)[: max(0, len(left) - REMEMBERED)]:
         del left[pid]
     return Counted(gpu._replace(processes=processes, are_listed=True, left=left), tuple(ended))
+
+
+def _once_each(listed: tuple[GpuProcess, ...]) -> Iterable[GpuProcess]:
+    """Return each process once: one that is on several MIG devices has what is known of its memory there together."""
+    found: dict[int, GpuProcess] = {}
+    for process in listed:
+        known = found.get(process.pid)
+        if known is None:
+            found[process.pid] = process
+            continue
+        sizes = [size for size in (known.memory, process.memory) if size is not None]
+        found[process.pid] = known._replace(
+            memory=sum(sizes) if sizes else None,
+            computes=known.computes or process.computes,
+            draws=known.draws or process.draws,
+        )
+    return found.values()
 
 
 def _process(before: ProcessCounters, now: GpuProcess) -> ProcessCounters:

@@ -14,14 +14,27 @@ from gpu_tracker.atopgpud.watch import Watch, start_of
 from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import GpuReading
-from gpu_tracker.gpus.opening import CUDA_BACKENDS
+from gpu_tracker.gpus.nvidia import open_backend
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from typing import Protocol
 
     from gpu_tracker.atopgpud.ledger import Ledger
-    from gpu_tracker.gpus.backend import GpuBackend
-    from gpu_tracker.gpus.model import Gpu, GpuMonitor
+    from gpu_tracker.atopgpud.watch import GpuMonitor
+    from gpu_tracker.gpus.model import Gpu
+
+    class Driver(Protocol):
+        """An opened driver."""
+
+        def monitors(self) -> Sequence[GpuMonitor]:
+            """Return its GPUs, in PCI bus order, lost ones included. Threads may read several at the same time."""
+
+        def close(self) -> None:
+            """Let go of it."""
+
+
+OPENERS: Mapping[str, Callable[[], Driver | None]] = {'nvidia': open_backend}
 
 
 class MonitoredGpu(NamedTuple):
@@ -38,9 +51,9 @@ class Drivers:
     :param openers: The vendors' openers.
     """
 
-    def __init__(self, openers: Mapping[str, Callable[[], GpuBackend | None]] = CUDA_BACKENDS) -> None:
+    def __init__(self, openers: Mapping[str, Callable[[], Driver | None]] = OPENERS) -> None:
         self._openers = openers
-        self._opened: list[GpuBackend] = []
+        self._opened: list[Driver] = []
         self.problems: list[str] = []
         """Why drivers that are there do not work."""
 
@@ -60,7 +73,7 @@ class Drivers:
         while self._opened:
             self._opened.pop().close()
 
-    def _open(self, brand: str, opener: Callable[[], GpuBackend | None]) -> list[MonitoredGpu]:
+    def _open(self, brand: str, opener: Callable[[], Driver | None]) -> list[MonitoredGpu]:
         backend = opener()
         if backend is None:
             return []
@@ -267,4 +280,4 @@ def _summary(activity: GpuReading) -> str:
         return activity.problem
     processes = None if activity.processes is None else len(activity.processes)
     figures = (('percent busy', activity.utilization), ('bytes in use', activity.memory_used), ('processes', processes))
-    return ', '.join(f'{"unknown" if figure is None else figure} {what}' for what, figure in figures)
+    return ', '.join(f'{"unknown" if figure is None else round(figure)} {what}' for what, figure in figures)

@@ -14,8 +14,25 @@ from gpu_tracker.sampler.grid import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
-    from gpu_tracker.gpus.model import GpuMonitor
+    from gpu_tracker.gpus.model import Gpu
+
+    class GpuMonitor(Protocol):
+        """One GPU that is read again and again. A call may hang as long as the driver does."""
+
+        @property
+        def gpu(self) -> Gpu:
+            """What the GPU is, as far as it is known by now. Replaced whole, never changed."""
+
+        def read(self, *, accounts: bool) -> GpuReading:
+            """Read the GPU; never raises because of it, see ``GpuReading.problem``.
+
+            :param accounts: Read what accounting mode has kept too, if it is on.
+            """
+
+        def keep_accounts(self) -> str | None:
+            """Switch accounting mode on, for longer than this process lives; return why it is not on, else None."""
 
     Deliver = Callable[[GpuReading, dict[int, float | None]], None]
     """Takes a reading and, by process ID, what distinguishes its processes from others that have had the same ID."""
@@ -115,7 +132,7 @@ class Watch:
 
     def _look(self) -> GpuReading:
         try:
-            return self._monitor.read()
+            return self._monitor.read(accounts=True)
         except Exception as error:  # noqa: BLE001 - whatever a driver answers, the next reading is due
             return GpuReading(self._monitor.gpu, problem=f'cannot be read: {type(error).__name__}: {error}')
 

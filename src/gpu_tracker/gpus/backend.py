@@ -1,4 +1,4 @@
-"""What GPUs of any vendor are asked, once their driver has been opened."""
+"""What every reader of GPUs offers, of any vendor, once its driver has been opened."""
 
 from __future__ import annotations
 
@@ -6,52 +6,49 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from gpu_tracker.gpus.model import Gpu, GpuMonitor, GpuProcess, GpuReading, Unseen
+    from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading, Unseen
 
     class RunGpus(Protocol):
         """The opened GPUs that a run reads, of one vendor or of several.
 
-        No method raises because of one GPU: what cannot be read is None, and ``take_messages`` says why, once for each
-        cause. Any call may hang as long as the driver does.
+        No method raises because of one GPU: what cannot be read is None, and ``take_messages`` returns the reason, once
+        for each cause. Any call may hang as long as the driver does.
         """
 
         @property
         def compute_files(self) -> frozenset[str]:
-            """The device files that a process has open while it computes, and no program that only reads figures.
-
-            They are looked for where the driver may report process IDs of another container.
-            """
+            """The device files that a process has open if it computes, and not if it only reads figures."""
 
         def gpus(self) -> tuple[Gpu, ...]:
-            """Return all GPUs that the driver knows of, by index, those that it cannot open included."""
+            """Return all GPUs that the driver knows, by index, including ones that it cannot open."""
 
         def follow(self, members: frozenset[int]) -> None:
             """Name the processes that the run tracks, before each reading.
 
-            A backend that reads each process of the machine may list these alone from now on. Where the driver keeps
-            utilization samples, a reading also has those of them that came and went since the reading before.
+            A backend that reads each process of the machine may list these alone from now on. If the driver keeps
+            utilization samples, a reading also has members that came and went since the reading before.
             """
 
         def read(self, uuid: str) -> GpuReading:
-            """Read one GPU; its utilization samples are those since the last reading of it."""
+            """Read one GPU; its utilization samples and percentages are since the last reading of it."""
 
         def processes(self, uuid: str) -> list[GpuProcess] | None:
-            """Return the processes on one GPU, None where the driver does not list them."""
+            """Return the processes on one GPU, None if the driver does not list them."""
 
         def unseen(self, uuid: str) -> Unseen:
-            """Return who may be on one GPU without being in the list that ``processes`` has returned last."""
+            """Return who may be on one GPU without being in the last list of its processes."""
 
         def utilization(self, uuid: str) -> float | None:
-            """Return the percent that the driver reports of now, None where it does not."""
+            """Return the percent that the driver reports of now."""
 
         def peak_memory(self, uuid: str, pid: int) -> int | None:
-            """Return the bytes of a process' own peak on one GPU, None where the driver keeps no account of it."""
+            """Return the bytes of a process' own peak on one GPU, None if the driver keeps no account of it."""
 
         def energy(self, uuid: str) -> float | None:
-            """Return the joules that a whole GPU has used since its driver was loaded; None where it has no counter."""
+            """Return the joules that a whole GPU has used since its driver was loaded."""
 
         def take_messages(self) -> list[tuple[str, str]]:
-            """Return what is to be reported and was not taken yet: ('info' or 'warning', text)."""
+            """Return new messages: ('info' or 'warning', text)."""
 
         def close(self) -> None:
             """Let go of the driver."""
@@ -62,8 +59,8 @@ if TYPE_CHECKING:
         def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[GpuReading]:
             """Read all GPUs and MIG devices once, in PCI bus order.
 
-            Without load neither sensors nor utilization are asked, and processes only where the memory is unknown;
-            without sensors temperature, clock and power are left out. Whether a GPU can be read depends on neither.
+            Without load there are neither sensors nor utilization, and processes only if the memory is unknown; without
+            sensors there is no temperature, clock, power or health. Whether a GPU can be read depends on neither.
             """
 
         def watch_errors(self) -> None:
@@ -71,12 +68,6 @@ if TYPE_CHECKING:
 
         def details(self) -> list[Gpu]:
             """Return what all GPUs and MIG devices are, in PCI bus order."""
-
-        def monitors(self) -> tuple[GpuMonitor, ...]:
-            """Return what reads each GPU again and again, in PCI bus order, lost GPUs included.
-
-            Threads may read several GPUs at the same time.
-            """
 
 
 OF_DRM = frozenset({'amd', 'intel', 'drm'})

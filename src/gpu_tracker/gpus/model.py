@@ -9,22 +9,9 @@ from gpu_tracker.vendors import label, numbered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NamedTuple, Protocol
+    from typing import NamedTuple
 
     from gpu_tracker.gpus.claim import Claim
-
-    class GpuMonitor(Protocol):
-        """One GPU under observation. Any call may hang as long as the driver does; one thread at a time may call."""
-
-        @property
-        def gpu(self) -> Gpu:
-            """What the GPU is; may become known only when it can be read. Replaced whole, never changed."""
-
-        def read(self) -> GpuReading:
-            """Read the GPU; never raises because of it, see ``GpuReading.problem``."""
-
-        def keep_accounts(self) -> str | None:
-            """Switch accounting mode on, for longer than this process lives; return why it is not on, else None."""
 
 else:
     from collections import namedtuple

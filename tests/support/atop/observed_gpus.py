@@ -36,7 +36,8 @@ class Monitor:
         self._accounts = accounts
         self._busy = number + 10
 
-    def read(self):
+    def read(self, *, accounts):
+        assert accounts
         self.looks += 1
         self.may_answer.wait(TIMEOUT)
         return monitored(self.problem) if self.problem else monitored(utilization=self._busy, gap=self.gap)

@@ -31,7 +31,7 @@ threads = {}
 
 def look_in_thread(number):
     def work():
-        threads[number][1] = fields(monitors[number].read())
+        threads[number][1] = fields(monitors[number].read(accounts=True))
     thread = threading.Thread(target=work, daemon=True)
     threads[number] = [thread, None]
     thread.start()
@@ -56,7 +56,7 @@ for line in sys.stdin:
     elif command == 'survey':
         answer = [gpu.processes for gpu in backend.survey()]
     elif command == 'look':
-        answer = fields(monitors[words[0]].read())
+        answer = fields(monitors[words[0]].read(accounts=True))
     elif command == 'identity':
         answer = monitors[words[0]].gpu._asdict()
     elif command == 'keep_accounts':
@@ -186,15 +186,15 @@ def idle(pid: int, memory: int | None, *, computes: bool = True, draws: bool = F
     return GpuProcess(pid, memory, computes=computes, draws=draws, utilization=0, memory_utilization=0)
 
 
-def unknown(pid: int, memory: int | None, *, computes: bool = True, draws: bool = False) -> GpuProcess:
+def unknown(pid: int, memory: int | None, **fields: Any) -> GpuProcess:
     """Return a process of which is not known how busy it keeps the GPU, as in MIG mode."""
-    return GpuProcess(pid, memory, computes=computes, draws=draws)
+    return GpuProcess(pid, memory, **fields)
 
 
 def _activity(fields: dict[str, Any]) -> GpuReading:
-    """Return the activity whose parts are lists, as JSON makes them of tuples."""
+    """Return a reading of its plain data; free memory and MIG devices are left out, tests of the survey have them."""
     processes = fields['processes']
-    told = {name: value for name, value in fields.items() if name != 'gpu'}
+    told = {name: value for name, value in fields.items() if name not in {'gpu', 'memory_free', 'mig_devices'}}
     return monitored(
         **told
         | {

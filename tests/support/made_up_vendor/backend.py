@@ -69,9 +69,6 @@ class Backend:
     def survey(self, *, with_load=True, with_sensors=True):
         return [_reading(number, fields) for number, fields in enumerate(json.loads(_STATE.read_text()))]
 
-    def monitors(self):
-        return ()
-
     def take_messages(self):
         return []
 

@@ -56,6 +56,17 @@ def test_after_a_failure_the_sums_go_on():
     assert counted(reading(), monitored('is lost'), reading())[0][5:9] == (2, 150, 80, 8)
 
 
+def test_a_process_on_several_mig_devices_counts_once():
+    on_one = GpuProcess(7, 5 * KIB, gpu_instance=1)
+    on_two = GpuProcess(7, 6 * KIB, computes=False, draws=True, gpu_instance=2)
+    unknown = GpuProcess(8, None, gpu_instance=2)
+    gpu, _ = counted(reading(on_one, on_two, unknown))
+    assert [(one.pid, one.computes, one.draws, one.memory) for one in gpu.processes.values()] == [
+        (7, True, True, 11),
+        (8, True, False, 0),
+    ]
+
+
 def test_a_process_is_counted_from_its_first_reading_on():
     process = GpuProcess(7, 30 * KIB, computes=True, draws=True, utilization=70, memory_utilization=35)
     gpu, ended = counted(reading(), reading(process), reading(process._replace(utilization=10, memory=31 * KIB)))

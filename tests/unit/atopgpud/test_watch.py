@@ -34,7 +34,8 @@ class Monitor:
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    def read(self):
+    def read(self, *, accounts):
+        assert accounts
         self.looks += 1
         self.may_answer.wait(TIMEOUT)
         if self.failure is not None:

@@ -205,7 +205,6 @@ def test_a_gpu_that_is_taken_away(tree: DrmTree, clock: Clock) -> None:
     (tree.root / 'sys/devices/0000:08:00.0').rename(tree.root / 'elsewhere')
     (reading,) = opened.survey()
     assert (reading.problem, reading.uuid) == ('is no longer there', GAMING)
-    assert opened.monitors()[0].read().problem == 'is no longer there'
 
 
 def gfx(client: int, nanoseconds: int, *, memory: int = 1000) -> list[str]:
@@ -390,17 +389,6 @@ def test_several_gpus_are_read_with_one_look_at_the_processes(tree: DrmTree, clo
     assert listed(opened.read(MI300X[1]).processes) == [(1001, 20_480, True)]
     assert listed(opened.read(MI300X[0]).processes) == []
     assert listed(opened.read(MI300X[1]).processes) == []
-
-
-def test_a_monitor_reads_its_gpu_again_and_again(tree: DrmTree, clock: Clock) -> None:
-    tree.add('amdgpu_apu')
-    (monitor,) = backend(tree, clock).monitors()
-    assert (monitor.gpu.uuid, monitor.gpu.is_integrated, monitor.gpu.lists_compute) == (APU, True, True)
-    reading = monitor.read()
-    assert (reading.utilization, reading.memory_used, len(reading.processes or ())) == (35.0, 1_317_011_456, 2)
-    clock.now += 1
-    assert [process.utilization for process in monitor.read().processes or ()] == [0, 0]
-    assert monitor.keep_accounts() == 'its driver has no accounting mode'
 
 
 def test_what_no_driver_has(tree: DrmTree, clock: Clock) -> None:

@@ -122,10 +122,6 @@ class DrmBackend:
     def watch_errors(self) -> None:
         """Do nothing: there are no errors that all drivers count."""
 
-    def monitors(self) -> tuple[DrmMonitor, ...]:
-        """Return what reads each GPU again and again."""
-        return tuple(DrmMonitor(device, self._sensors[device.uuid], self._usage) for device in self._devices)
-
     def take_messages(self) -> list[tuple[str, str]]:
         """Return the messages not taken yet."""
         messages = list(self._messages)
@@ -167,35 +163,6 @@ class DrmBackend:
     def _report(self, device: Device, what: str) -> None:
         text = f'GPU {device.number} ({device.uuid}, {device.driver}) {what}'
         self._reported.once((device.uuid, what), ('info', text))
-
-
-class DrmMonitor:
-    """One GPU under observation; see ``gpu_tracker.gpus.model.GpuMonitor``."""
-
-    def __init__(self, device: Device, sensors: Sensors, usage: Usage) -> None:
-        self._device = device
-        self._sensors = sensors
-        self._usage = usage
-        self.gpu = _described(device, sensors.memory()[0])._replace(lists_compute=True, lists_graphics=True)
-
-    def read(self) -> GpuReading:
-        """Read the GPU."""
-        if not os.path.isdir(self._device.path):
-            return GpuReading(self.gpu, _LOST)
-        total, used = self._sensors.memory()
-        processes = tuple(self._usage.read_for(self._device.uuid))
-        return GpuReading(
-            self.gpu._replace(memory_total=total),
-            memory_used=used,
-            utilization=_utilization(self._device, self._sensors, self._usage),
-            memory_utilization=self._sensors.memory_utilization(),
-            processes=processes,
-            is_list_complete=self._usage.is_complete,
-        )
-
-    def keep_accounts(self) -> str | None:
-        """Return why no accounts are kept."""
-        return 'its driver has no accounting mode'
 
 
 def _utilization(device: Device, sensors: Sensors, usage: Usage) -> float | None:

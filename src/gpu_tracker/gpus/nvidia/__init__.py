@@ -12,7 +12,7 @@ from gpu_tracker.errors import GpuError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from gpu_tracker.gpus.backend import GpuBackend
+    from gpu_tracker.gpus.nvidia.backend import NvidiaBackend
 
 COMPUTE_FILES = frozenset({'/dev/nvidia-uvm'})
 """The device file that CUDA opens; NVML alone does not."""
@@ -20,7 +20,7 @@ _DEVICE = '/dev/nvidiactl'
 """The device file without which no program can use any of the GPUs."""
 
 
-def open_backend() -> GpuBackend | None:
+def open_backend() -> NvidiaBackend | None:
     """Open the NVIDIA driver; None where this machine has none, or has it installed and not loaded.
 
     :raises gpu_tracker.errors.GpuError: The driver is there and does not work, or programs may use it and its library

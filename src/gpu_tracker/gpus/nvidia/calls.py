@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 COMPUTE = 0
 GRAPHICS = 1
 
-CLOCK_TOLERANCE_US = 1_000_000
-"""A sample that is stamped further in the future than this is garbage, which some drivers return."""
-
 NOT_AVAILABLE = 0xFFFFFFFF
 """What the driver gives for a number of 32 bits that it does not have, as the instance IDs outside MIG mode."""
 
 FULL = 100
 """Percent; a larger utilization is garbage."""
+
+VALUE_FIELDS = ('dVal', 'uiVal', 'ulVal', 'ullVal', 'sllVal', 'siVal', 'usVal')
+"""nvmlValueType_t -> the member of the union that holds a value."""
+
+NO_SUCH_CALL = {pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND}
+"""How a GPU answers that does not support a call, and a driver that is too old for it."""
 
 _NO_SUCH_VERSION = {
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
@@ -76,22 +79,6 @@ class Calls:
                 self._has_memory_v2 = error.value == pynvml.NVML_ERROR_NOT_SUPPORTED  # then it is this GPU alone
         return pynvml.nvmlDeviceGetMemoryInfo(handle)
 
-    def processes(self, handle: c_void_p) -> list[GpuProcess] | None:
-        """Return compute and graphics processes, those that do both twice; None where the GPU supports neither list.
-
-        :raises pynvml.NVMLError: Any other failure.
-        """
-        entries: list[GpuProcess] | None = None
-        for kind in (COMPUTE, GRAPHICS):
-            try:
-                listed = self.listed(kind, handle)
-            except pynvml.NVMLError as error:
-                if error.value == pynvml.NVML_ERROR_NOT_SUPPORTED:
-                    continue
-                raise
-            entries = (entries or []) + listed
-        return entries
-
     def listed(self, kind: int, handle: c_void_p) -> list[GpuProcess]:
         """Return the processes in one list, COMPUTE or GRAPHICS.
 
@@ -117,13 +104,9 @@ class Calls:
         return self._lists[kind](handle)
 
 
-def utilization(handle: c_void_p) -> float | None:
-    """Return the percent of now, None where it is garbage.
-
-    :raises pynvml.NVMLError: The driver does not report it.
-    """
-    rates = pynvml.nvmlDeviceGetUtilizationRates(handle)
-    return float(rates.gpu) if rates.gpu <= FULL else None
+def percent(number: int) -> int | None:
+    """Return a percentage, None if it is garbage."""
+    return number if number <= FULL else None
 
 
 def is_in_mig_mode(handle: c_void_p) -> bool:
@@ -150,33 +133,38 @@ def mig_devices(handle: c_void_p) -> list[tuple[int, c_void_p]]:
     return [(number, device) for number, device in found if device is not None]
 
 
-def name_instance(handle: c_void_p, entries: list[GpuProcess]) -> list[GpuProcess]:
+def name_instance(handle: c_void_p, entries: tuple[GpuProcess, ...]) -> tuple[GpuProcess, ...]:
     """Return the entries of a MIG device with its instance IDs where the driver left them out."""
     if all(entry.gpu_instance is not None for entry in entries):
         return entries
     gpu_instance = quietly(lambda: pynvml.nvmlDeviceGetGpuInstanceId(handle))
     compute_instance = quietly(lambda: pynvml.nvmlDeviceGetComputeInstanceId(handle))
-    return [
+    return tuple(
         entry._replace(gpu_instance=gpu_instance, compute_instance=compute_instance)
         if entry.gpu_instance is None
         else entry
         for entry in entries
-    ]
+    )
 
 
-def merge(whole: list[GpuProcess] | None, parts: Iterable[list[GpuProcess] | None]) -> list[GpuProcess] | None:
-    """Return the processes of a GPU's own list and of its MIG devices' lists, each once for each instance."""
-    entries = whole
+def merge(
+    whole: tuple[GpuProcess, ...] | None, parts: list[tuple[GpuProcess, ...] | None]
+) -> tuple[GpuProcess, ...] | None:
+    """Return the processes of a GPU's own list and of its MIG devices' lists, each once for each instance.
+
+    The own list has all processes if the driver gives it to this user. Without it all MIG devices have to be known.
+    """
+    if whole is None and (None in parts or not parts):
+        return None
+    entries = whole or ()
     for in_part in parts:
-        if in_part is None:
-            continue
-        with_instance = {entry.pid for entry in in_part}
-        kept = [e for e in entries or () if e.gpu_instance is not None or e.pid not in with_instance]
-        entries = kept + in_part
-    return None if entries is None else without_doubles(entries)
+        with_instance = {entry.pid for entry in in_part or ()}
+        kept = [e for e in entries if e.gpu_instance is not None or e.pid not in with_instance]
+        entries = (*kept, *(in_part or ()))
+    return without_doubles(entries)
 
 
-def without_doubles(entries: list[GpuProcess]) -> list[GpuProcess]:
+def without_doubles(entries: Iterable[GpuProcess]) -> tuple[GpuProcess, ...]:
     """Keep one entry for each process and instance; the list that was read last may know more, or a later figure."""
     kept: dict[tuple[int, int | None, int | None], GpuProcess] = {}
     for entry in entries:
@@ -184,9 +172,10 @@ def without_doubles(entries: list[GpuProcess]) -> list[GpuProcess]:
         known = kept.get(key, entry)
         kept[key] = known._replace(
             computes=known.computes or entry.computes,
+            draws=known.draws or entry.draws,
             memory=known.memory if entry.memory is None else max(known.memory or 0, entry.memory),
         )
-    return list(kept.values())
+    return tuple(kept.values())
 
 
 def _process(process: pynvml._Process, kind: int) -> GpuProcess:
@@ -195,6 +184,22 @@ def _process(process: pynvml._Process, kind: int) -> GpuProcess:
         process.pid,
         process.usedGpuMemory,
         computes=kind == COMPUTE,
+        draws=kind == GRAPHICS,
         gpu_instance=process.gpuInstanceId if in_mig else None,
         compute_instance=process.computeInstanceId if in_mig else None,
     )
+
+
+def in_bus_order(gpus: Iterable[T], pci_bus_id: Callable[[T], str | None]) -> list[T]:
+    """Return GPUs in PCI bus order; one whose bus ID is unknown keeps the driver's place.
+
+    The driver numbers its GPUs in that order too, but nvml.h promises nothing.
+    """
+    known = [(pci_bus_id(gpu), gpu) for gpu in gpus]
+    in_order = iter(sorted(((_position(bus_id), gpu) for bus_id, gpu in known if bus_id), key=lambda found: found[0]))
+    return [next(in_order)[1] if bus_id else gpu for bus_id, gpu in known]
+
+
+def _position(pci_bus_id: str) -> tuple[int, ...]:
+    """Return domain, bus and device as numbers; the function after the dot is always 0."""
+    return tuple(int(part, 16) for part in pci_bus_id.partition('.')[0].split(':'))

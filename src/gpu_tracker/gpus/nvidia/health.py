@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pynvml
 
 from gpu_tracker.gpus.model import THROTTLE_REASONS, GpuHealth
-from gpu_tracker.gpus.nvidia.calls import quietly
+from gpu_tracker.gpus.nvidia.calls import VALUE_FIELDS, quietly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +36,6 @@ _FIELDS: dict[str, int | tuple[int, int]] = {
 _UNITS = {'energy': 0.001, 'nvlink_sent': 1024, 'nvlink_received': 1024}
 """What one is of the driver's unit, millijoules and KiB."""
 _FLAGS = {'remap_pending', 'remap_failed'}
-_VALUE_FIELDS = ('dVal', 'uiVal', 'ulVal', 'ullVal', 'sllVal', 'siVal', 'usVal')
-"""nvmlValueType_t -> the member of the union that holds a value."""
 _REASONS = dict(zip((4, 8, 16, 32, 64, 128, 512, 1024), THROTTLE_REASONS, strict=True))
 """nvmlClocksThrottleReason*, without those of a GPU that is idle or set to a clock."""
 
@@ -47,9 +45,9 @@ def read_health(handle: c_void_p) -> GpuHealth:
     known: dict[str, float | bool] = {}
     values = quietly(lambda: pynvml.nvmlDeviceGetFieldValues(handle, list(_FIELDS.values())))
     for name, value in zip(_FIELDS, values or (), strict=False):
-        if value.nvmlReturn != pynvml.NVML_SUCCESS or value.valueType >= len(_VALUE_FIELDS):
+        if value.nvmlReturn != pynvml.NVML_SUCCESS or value.valueType >= len(VALUE_FIELDS):
             continue
-        number = getattr(value.value, _VALUE_FIELDS[value.valueType])
+        number = getattr(value.value, VALUE_FIELDS[value.valueType])
         known[name] = bool(number) if name in _FLAGS else number * _UNITS.get(name, 1)
     mask = quietly(partial(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle))
     throttled = None if mask is None else tuple(name for bit, name in _REASONS.items() if mask & bit)
