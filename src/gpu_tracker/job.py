@@ -37,12 +37,8 @@ _PLACEHOLDERS = ('job', 'rank', 'node', 'pid')
 _NO_ID = 'none'
 """What torchrun calls a run without a name."""
 _MEBIBYTE = 2**20
-_MEMORY_OF_GROUP = 'SLURM_MEM_PER_NODE_HET_GROUP_'
-_NODES_OF_GROUP = 'SLURM_JOB_NODELIST_HET_GROUP_'
-_NODES = re.compile(r'([^,\[\]]+)(?:\[([\d,-]+)\])?([^,\[\]]*)(?:,|$)')
-"""A part of a list of nodes as Slurm writes it, such as ``n[01-04,7]`` or ``login``."""
-
-
+_HETEROGENEOUS = 'SLURM_JOB_NODELIST_HET_GROUP_'
+"""What the names of variables of a heterogeneous job of Slurm begin with."""
 _STEP_DAEMON = re.compile(r'slurmstepd: \[\d+\.(\w+)')
 """What the process above the tasks of a step calls itself, such as ``slurmstepd: [4711.batch]``."""
 
@@ -234,34 +230,13 @@ def asked_of_node(environment: Environment) -> dict[str, int | None]:
         ram = of_core * cores
     elif not ram and of_gpu and gpus:
         ram = of_gpu * gpus
-    groups = [name.removeprefix(_NODES_OF_GROUP) for name in environment if name.startswith(_NODES_OF_GROUP)]
-    if groups:  # of a heterogeneous job: the variables without a number are those of its first group
-        node = environment.get('SLURMD_NODENAME', '')
-        own = [group for group in groups if is_in_nodes(node, environment[_NODES_OF_GROUP + group])]
-        ram = _whole(environment.get(_MEMORY_OF_GROUP + own[0], '')) if len(own) == 1 else None
+    if any(name.startswith(_HETEROGENEOUS) for name in environment):
+        ram = None  # the variables are those of the first group of nodes
     return {
         'cores_of_node': cores,
         'ram_of_node': ram * _MEBIBYTE if ram else None,  # 0 is all that the node has
         'gpus_of_node': gpus,
     }
-
-
-def is_in_nodes(node: str, nodes: str) -> bool:
-    """Return whether a node is in a list as Slurm writes it, such as ``n[1-4,7],login``."""
-    for before, numbers, after in _NODES.findall(nodes):
-        if not numbers:
-            if node == before + after:
-                return True
-            continue
-        middle = node[len(before) : len(node) - len(after)]
-        if not (node.startswith(before) and node.endswith(after) and middle.isdecimal()):
-            continue
-        for part in numbers.split(','):
-            first, _, last = part.partition('-')
-            is_padded = len(middle) == len(first) if first.startswith('0') else not middle.startswith('0')
-            if is_padded and first.isdecimal() and int(first) <= int(middle) <= int(last or first):
-                return True
-    return False
 
 
 def environment_of(pid: int) -> dict[str, str]:

@@ -321,12 +321,7 @@ def test_numbers_may_have_blanks_and_zeros_around_them() -> None:
         pytest.param(SCRIPT, 2, 500, None, id='sbatch'),
         pytest.param(IN_SCRIPT, 2, 500, None, id='a step has what the job has'),
         pytest.param(ARRAY | {'SLURM_MEM_PER_NODE': ''}, 2, 200, None, id='by core'),
-        pytest.param(HETEROGENEOUS, None, 200, None, id='the second group, though SLURM_MEM_PER_NODE is of the first'),
-        pytest.param(HETEROGENEOUS | {'SLURMD_NODENAME': 'n1'}, None, 100, None, id='the first group'),
-        pytest.param(
-            HETEROGENEOUS | {'SLURM_JOB_NODELIST_HET_GROUP_1': 'n[1-2]', 'SLURMD_NODENAME': 'n1'}, None, None, None,
-            id='a node of both groups',
-        ),
+        pytest.param(HETEROGENEOUS, None, None, None, id='SLURM_MEM_PER_NODE is that of the first group of nodes'),
         pytest.param(
             SCRIPT | {'SLURM_JOB_GPUS': '0,1', 'SLURM_GPUS_ON_NODE': '2', 'SLURM_MEM_PER_NODE': '',
                       'SLURM_MEM_PER_GPU': '150'},

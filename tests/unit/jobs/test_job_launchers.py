@@ -18,7 +18,6 @@ from gpu_tracker.job import (
     checked,
     expand,
     identify,
-    is_in_nodes,
     job_name,
 )
 from gpu_tracker.result.usage import JobIdentity
@@ -261,31 +260,6 @@ def test_what_a_job_was_given_of_a_node(
     environment: dict[str, str], cores: int | None, ram: int | None, gpus: int | None
 ) -> None:
     assert asked_of_node(environment) == {'cores_of_node': cores, 'ram_of_node': ram, 'gpus_of_node': gpus}
-
-
-def test_groups_of_a_heterogeneous_job_are_told_apart_by_their_nodes() -> None:
-    groups = {
-        'SLURM_MEM_PER_NODE': '100',
-        'SLURM_MEM_PER_NODE_HET_GROUP_0': '100',
-        'SLURM_MEM_PER_NODE_HET_GROUP_1': '200',
-        'SLURM_JOB_NODELIST_HET_GROUP_0': 'n1',
-        'SLURM_JOB_NODELIST_HET_GROUP_1': 'n[2-3]',
-    }
-    assert asked_of_node(groups | {'SLURMD_NODENAME': 'n1'})['ram_of_node'] == 100 << 20
-    assert asked_of_node(groups | {'SLURMD_NODENAME': 'n3'})['ram_of_node'] == 200 << 20
-    assert asked_of_node(groups | {'SLURMD_NODENAME': 'n4'})['ram_of_node'] is None
-
-
-@pytest.mark.parametrize(
-    ('node', 'nodes', 'is_there'),
-    [
-        ('n1', 'n[1-2]', True), ('n3', 'n[1-2]', False), ('n01', 'n[01-04,7]', True), ('n1', 'n[01-04]', False),
-        ('n7', 'n[01-04,7]', True), ('n10', 'n[9-12]', True), ('n010', 'n[9-12]', False), ('n0', 'n[0-3]', True),
-        ('login', 'n[1-4],login', True), ('n', 'n1', False), ('a-3-x', 'a-[1-5]-x', True), ('', '', False),
-    ],
-)  # fmt: skip
-def test_lists_of_nodes(node: str, nodes: str, is_there: bool) -> None:
-    assert is_in_nodes(node, nodes) is is_there
 
 
 def identity(**known: object) -> dict[str, object]:
