@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.errors import RecordingError, ReportError
 from gpu_tracker.limits import KILLED
-from gpu_tracker.resources.building import build
+from gpu_tracker.resources.building import WRONG_TOTALS, build
 from gpu_tracker.resources.settle import REASONS, KernelFacts, settle
 from gpu_tracker.result.usage import ResourceUsage
 from gpu_tracker.sampler import kept_run
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _OPENING = getattr(os, 'O_NONBLOCK', 0) | getattr(os, 'O_CLOEXEC', 0) | getattr(os, 'O_BINARY', 0)
-_WRONG = (AttributeError, IndexError, KeyError, OverflowError, ReportError, TypeError, ValueError)
+_WRONG = (*WRONG_TOTALS, ReportError)
 """What totals of strangers may raise."""
 
 

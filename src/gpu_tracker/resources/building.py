@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from gpu_tracker.totals import Totals
     from gpu_tracker.units import Units
 
+WRONG_TOTALS = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What :func:`build` raises if totals from a file are wrong."""
+
 
 def build(totals: Totals, wanted: Units) -> ResourceUsage:
     """Return what the totals of a run say.

@@ -230,8 +230,9 @@ def test_sums_of_sums_that_grow_without_bound_are_refused(recording: Path) -> No
     assert refusal(recording) == f'{recording} is no recording: its columns are the sums of each other'
 
 
-def test_totals_that_are_none_are_an_error_of_the_recording(recording: Path) -> None:
-    change(recording, "UPDATE meta SET value = '{\"seconds\": []}' WHERE key = 'totals'")
+@pytest.mark.parametrize('totals', ['\'{"seconds": []}\'', "json_set(value, '$.cpu.cores', 0)"])
+def test_totals_that_are_none_are_an_error_of_the_recording(recording: Path, totals: str) -> None:
+    change(recording, f"UPDATE meta SET value = {totals} WHERE key = 'totals'")
     with load(recording) as found, pytest.raises(RecordingError, match='its totals cannot be read'):
         found.summary()
 

@@ -19,7 +19,7 @@ from gpu_tracker.recording.reading.model import ClockPoint, Column, Message
 from gpu_tracker.recording.reading.region_rows import read_calls, read_regions
 from gpu_tracker.recording.reading.samples import Samples, StoredColumn, sums_in_sql
 from gpu_tracker.recording.reading.span_figures import SpanFigures
-from gpu_tracker.resources.building import build
+from gpu_tracker.resources.building import WRONG_TOTALS, build
 from gpu_tracker.units import Units
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Recording:
             ram, gpu_ram, time, cores = units
             usage = build(wanted, Units(ram_unit or ram, gpu_ram_unit or gpu_ram, time_unit or time, cores))
             return usage if self.meta.is_complete else replace(usage, lower_bounds=so_far(usage))
-        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        except WRONG_TOTALS as error:
             raise RecordingError(f'{self.path} is no recording: its totals cannot be read ({error!r})') from error
 
     def export(self, path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - the documented name
