@@ -28,6 +28,8 @@ AT_LEAST = '≥ '
 """What stands before a figure that may be too low."""
 IN_ASCII = '>= '
 """The same mark in ASCII."""
+SUM, LARGEST = 'sum', 'largest'
+"""How the figures of ranks make that of their job."""
 _SIGNIFICANT = 3
 _UNKNOWN = 'N/A'
 TEXTS: dict[str, Callable[[Any], str]] = {
@@ -73,6 +75,9 @@ class Figure(NamedTuple):
     :ivar note: What a page says below it, as a template, see :func:`fill`; None: it is not among the figures of a page.
     :ivar when: Whether a result shows it, if it has its section.
     :ivar is_given: The machine has it, or somebody has asked for it: no run uses more or less of it.
+    :ivar of_ranks: The figure of a job is the :data:`SUM` or the :data:`LARGEST` of those of its ranks; empty: neither
+        is true, such as for a figure of the machine, or reports of jobs have something better.
+    :ivar short: The title of a column of ranks; empty: the label.
     """
 
     path: str
@@ -83,6 +88,8 @@ class Figure(NamedTuple):
     note: str | None = None
     when: Condition = _always
     is_given: bool = False
+    of_ranks: str = ''
+    short: str = ''
 
     @property
     def section(self) -> str:
@@ -104,7 +111,7 @@ ROWS = (
     Figure('max_gpu_ram.system', 'bytes'),
     Figure(
         'max_gpu_ram.{group}', 'bytes', 'Peak GPU memory', 'of all GPUs', '{group}_gpu_ram',
-        'of {max_gpu_ram.system_capacity}', _has_only_sums,
+        'of {max_gpu_ram.system_capacity}', _has_only_sums, of_ranks=LARGEST, short='GPU RAM',
     ),
     Figure('cpu_utilization.system_core_count', 'count', is_given=True),
     Figure('cpu_utilization.n_expected_cores', 'count', is_given=True),
@@ -136,7 +143,7 @@ ROWS = (
     Figure('gpus.max_ram.system', 'bytes'),
     Figure(
         'gpus.max_ram.{group}', 'bytes', 'Peak memory of one GPU', 'of the fullest GPU', '{group}_gpu_ram',
-        '', _knows_gpus,
+        '', _knows_gpus, of_ranks=LARGEST, short='GPU RAM',
     ),
     Figure('gpus.utilization.max_percent', 'percent'),
     Figure(
@@ -152,37 +159,38 @@ ROWS = (
     Figure('cuda.problem', 'text'),
     Figure('cuda.seconds', 'seconds'),
     Figure('cuda.{group}.processes', 'count'),
-    Figure('cuda.{group}.launches', 'count'),
-    Figure('cuda.{group}.synchronisations', 'count'),
-    Figure('cuda.{group}.synchronising_seconds', 'seconds'),
+    Figure('cuda.{group}.launches', 'count', of_ranks=SUM),
+    Figure('cuda.{group}.synchronisations', 'count', of_ranks=SUM),
+    Figure('cuda.{group}.synchronising_seconds', 'seconds', of_ranks=SUM),
     Figure('cuda.{group}.launch_to_sync_seconds', 'seconds'),
-    Figure('cuda.{group}.allocations', 'count'),
-    Figure('cuda.{group}.frees', 'count'),
-    Figure('cuda.{group}.allocated', 'bytes'),
-    Figure('cuda.{group}.freed', 'bytes'),
+    Figure('cuda.{group}.allocations', 'count', of_ranks=SUM),
+    Figure('cuda.{group}.frees', 'count', of_ranks=SUM),
+    Figure('cuda.{group}.allocated', 'bytes', of_ranks=SUM),
+    Figure('cuda.{group}.freed', 'bytes', of_ranks=SUM),
     Figure('cuda.{group}.memory_current', 'bytes'),
-    Figure('cuda.{group}.memory_max', 'bytes'),
-    Figure('cuda.{group}.memory_leaked', 'bytes'),
-    Figure('cuda.{group}.failed_calls', 'count'),
-    Figure('cuda.{group}.graph_launches', 'count'),
+    Figure('cuda.{group}.memory_max', 'bytes', of_ranks=LARGEST),
+    Figure('cuda.{group}.memory_leaked', 'bytes', of_ranks=SUM),
+    Figure('cuda.{group}.failed_calls', 'count', of_ranks=SUM),
+    Figure('cuda.{group}.graph_launches', 'count', of_ranks=SUM),
     Figure(
         'io.{group}.read', 'bytes', 'Read from storage', 'not from the page cache', '{group}_io_read',
-        'written {io.combined.written}',
+        'written {io.combined.written}', of_ranks=SUM, short='Read',
     ),
     Figure(
-        'io.{group}.written', 'bytes', 'Written to storage', 'when it gets into the page cache', '{group}_io_written'
+        'io.{group}.written', 'bytes', 'Written to storage', 'when it gets into the page cache', '{group}_io_written',
+        of_ranks=SUM, short='Written',
     ),
-    Figure('io.{group}.cancelled', 'bytes'),
-    Figure('io.{group}.read_by_calls', 'bytes'),
-    Figure('io.{group}.written_by_calls', 'bytes'),
-    Figure('io.{group}.max_read_per_second', 'bytes/s'),
-    Figure('io.{group}.max_written_per_second', 'bytes/s'),
-    Figure('io.{group}.max_read_by_calls_per_second', 'bytes/s'),
-    Figure('io.{group}.max_written_by_calls_per_second', 'bytes/s'),
-    Figure('io.{group}.minor_page_faults', 'count'),
-    Figure('io.{group}.major_page_faults', 'count'),
-    Figure('io.{group}.voluntary_context_switches', 'count'),
-    Figure('io.{group}.involuntary_context_switches', 'count'),
+    Figure('io.{group}.cancelled', 'bytes', of_ranks=SUM),
+    Figure('io.{group}.read_by_calls', 'bytes', of_ranks=SUM),
+    Figure('io.{group}.written_by_calls', 'bytes', of_ranks=SUM),
+    Figure('io.{group}.max_read_per_second', 'bytes/s', of_ranks=LARGEST),
+    Figure('io.{group}.max_written_per_second', 'bytes/s', of_ranks=LARGEST),
+    Figure('io.{group}.max_read_by_calls_per_second', 'bytes/s', of_ranks=LARGEST),
+    Figure('io.{group}.max_written_by_calls_per_second', 'bytes/s', of_ranks=LARGEST),
+    Figure('io.{group}.minor_page_faults', 'count', of_ranks=SUM),
+    Figure('io.{group}.major_page_faults', 'count', of_ranks=SUM),
+    Figure('io.{group}.voluntary_context_switches', 'count', of_ranks=SUM),
+    Figure('io.{group}.involuntary_context_switches', 'count', of_ranks=SUM),
     Figure(
         'energy.gpu', 'joules', 'Energy of GPUs', 'of the GPUs in use, whoever used them', 'gpu_energy', '', has_gpus
     ),
@@ -206,19 +214,19 @@ ROWS = (
     ),
     Figure(
         'own_group.memory_peak', 'bytes', 'Peak of own group', 'memory with page cache',
-        when=lambda usage: usage.own_group.made_in is not None,
+        when=lambda usage: usage.own_group.made_in is not None, of_ranks=LARGEST, short='Own group',
     ),
     Figure(
         'own_group.cpu_seconds', 'seconds', 'CPU of own group', 'CPU time, with daemons',
-        when=lambda usage: usage.own_group.made_in is not None,
+        when=lambda usage: usage.own_group.made_in is not None, of_ranks=SUM,
     ),
-    Figure('own_group.user_cpu_seconds', 'seconds'),
-    Figure('own_group.system_cpu_seconds', 'seconds'),
-    Figure('own_group.read', 'bytes'),
-    Figure('own_group.written', 'bytes'),
-    Figure('own_group.max_tasks', 'count'),
+    Figure('own_group.user_cpu_seconds', 'seconds', of_ranks=SUM),
+    Figure('own_group.system_cpu_seconds', 'seconds', of_ranks=SUM),
+    Figure('own_group.read', 'bytes', of_ranks=SUM),
+    Figure('own_group.written', 'bytes', of_ranks=SUM),
+    Figure('own_group.max_tasks', 'count', of_ranks=LARGEST),
     Figure('own_group.oom_kills', 'count'),
-    Figure('own_group.left_processes', 'count'),
+    Figure('own_group.left_processes', 'count', of_ranks=SUM),
     Figure('termination_reason', 'ending'),
     Figure('exceeded_limits', 'endings'),
 )  # fmt: skip
@@ -410,6 +418,21 @@ def _in_base_unit(number: float, unit: str, section: Any) -> float:  # noqa: ANN
     return number * TIME_UNITS[section.unit] if getattr(section, 'unit', None) in TIME_UNITS else number
 
 
+@cache
+def of_job() -> Mapping[str, Figure]:
+    """Return the rows of which ranks make a figure of their job, by their paths, those of all processes of a rank."""
+    return {
+        path: row
+        for path, row in figures().items()
+        if row.of_ranks and not {'main', 'descendants', 'system'} & set(path.split('.'))
+    }
+
+
+def has(usage: Any, row: Figure) -> bool:  # noqa: ANN401 - as above
+    """Return whether a result shows a row."""
+    return getattr(usage, row.section) is not None and row.when(usage)
+
+
 def so_far(usage: Any) -> tuple[str, ...]:  # noqa: ANN401 - as above
     """Return the paths of the known figures that can only grow while a run goes on."""
     return tuple(
@@ -421,9 +444,11 @@ def so_far(usage: Any) -> tuple[str, ...]:  # noqa: ANN401 - as above
     )
 
 
-def figure(number: float | None, unit: str) -> str:
-    """Return a value with three digits and its unit, or ``N/A``."""
-    return _UNKNOWN if number is None else text_of(number, unit, _SIGNIFICANT)
+def figure(number: float | None, unit: str, *, at_least: bool = False) -> str:
+    """Return a value with three digits and its unit, after :data:`AT_LEAST` if it may be too low, or ``N/A``."""
+    if number is None:
+        return _UNKNOWN
+    return f'{AT_LEAST if at_least else ""}{text_of(number, unit, _SIGNIFICANT)}'
 
 
 def text(usage: Any, path: str, form: str = '') -> str:  # noqa: ANN401 - as above
@@ -472,7 +497,7 @@ def lines(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
         if (found is None or _has_section(usage, found[1])) and line.when(usage):
             yield line.title, fill(line.text, usage)
     for path, row in figures().items():
-        if row.label and row.section not in shown and _has_section(usage, path) and row.when(usage):
+        if row.label and row.section not in shown and has(usage, row):
             yield row.label, text(usage, path)
 
 
@@ -513,6 +538,6 @@ def rows(usage: Any) -> Iterator[tuple[Figure, list[str]]]:  # noqa: ANN401 - as
     Time comes first, the others in the order of reports.
     """
     for row in sorted(ROWS, key=lambda row: row.section != 'compute_time'):
-        if row.label and _has_section(usage, row.section) and row.when(usage):
+        if row.label and has(usage, row):
             pattern = _groups_of(row)[1]
             yield row, [row.path.replace(pattern, group) for group in GROUPS] if pattern else [row.path]

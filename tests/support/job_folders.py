@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.job import FIELDS
+from gpu_tracker.resources import GROUPS, WHOSE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,13 +42,16 @@ def record(
     place = {'launcher': 'slurm', 'job': '4711', 'step': '0', 'rank': rank, 'size': size, 'node': node}
     totals = {
         'seconds': seconds,
-        'cpu': {'combined': [cpu, 1.0]},
-        'ram': {
-            'combined': [ram, ram, 0],
-            'system': 7 * GIB,
-            'capacity': 64 * GIB,
+        'cpu': {**{name: [cpu, 1.0] for name in WHOSE}, 'threads': [1, 0, 1], 'cores': 4},
+        'ram': {**{name: [ram, ram, 0] for name in GROUPS}, 'system': 7 * GIB, 'capacity': 64 * GIB},
+        'gpu': {
+            **dict.fromkeys((*WHOSE, 'capacity'), 0),
+            'count': len(gpus or []),
+            'expected': len(gpus or []),
+            'max_sum': 0.0,
+            'mean_sum': 0.0,
+            'devices': gpus or [],
         },
-        'gpu': {'count': len(gpus or []), 'combined': 0, 'mean_sum': 0.0, 'devices': gpus or []},
         'record': {'tracked_seconds': seconds},
         'lower_bounds': {'max_ram.combined.total_rss': 'processes may have had more'} if is_lower_bound else {},
     }

@@ -30,7 +30,7 @@ class RankReport:
     :ivar attempt: How often it was started again before.
     :ivar node: Its node.
     :ivar state: ``ended``, ``failed``, ``killed``, ``lost``, ``running`` or ``unmeasured``.
-    :ivar exit_code: That of its command; -n where signal n has ended it.
+    :ivar exit_code: The exit code of its command; -n if signal n has ended it.
     :ivar signal: The name of that signal.
     :ivar started: When it began, in seconds since 1970.
     :ivar updated: When it was heard of last.
@@ -42,6 +42,8 @@ class RankReport:
     :ivar read: Bytes read from storage, where the section ``io`` was asked for.
     :ivar written: Bytes written to it.
     :ivar recording: The path of its recording.
+    :ivar figures: Known figures of its result by their paths, such as ``io.combined.read``.
+    :ivar lower_bounds: The paths of lower bounds among them.
     :ivar termination_reason: Which limit has ended its command, as in ``ResourceUsage``; None where none has.
     :ivar exceeded_limits: Limits that its command has exceeded without being ended, as there; None: there are none.
     :ivar own_group_memory_peak: The most memory that was charged to the control group of its command (``--cgroup``),
@@ -68,6 +70,8 @@ class RankReport:
     read: float | None
     written: float | None
     recording: str | None
+    figures: Mapping[str, float]
+    lower_bounds: tuple[str, ...]
     termination_reason: str | None = None
     exceeded_limits: tuple[str, ...] | None = None
     own_group_memory_peak: float | None = None
@@ -207,6 +211,8 @@ class JobReport:
     :ivar imbalance: How unequal the ranks were, by step and figure.
     :ivar regions: The regions of the program, where there are recordings that have some.
     :ivar oom_kills: The control groups in which processes were killed for lack of memory, each once.
+    :ivar figures: Known figures of all ranks and attempts by their paths: sums, or the largest of any rank.
+    :ivar lower_bounds: The paths of figures that may be too low: a rank's is a lower bound or unknown.
     :ivar problems: What has to be known before the figures are believed.
     """
 
@@ -238,6 +244,8 @@ class JobReport:
     imbalance: tuple[Imbalance, ...]
     regions: tuple[JobRegion, ...]
     oom_kills: tuple[GroupKills, ...]
+    figures: Mapping[str, float]
+    lower_bounds: tuple[str, ...]
     problems: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:

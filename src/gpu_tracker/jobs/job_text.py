@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.figures import AT_LEAST, figure
+from gpu_tracker.figures import AT_LEAST, LARGEST, figure, of_job
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING
 from gpu_tracker.limits import REASONS, ended_beyond, ended_by
 from gpu_tracker.recording.writing.rank_files import UNMEASURED
@@ -41,8 +41,7 @@ FIGURES = {
     'max_gpu_ram': ('peak GPU RAM', 'bytes'),
 }
 """What the figures of an imbalance are called, and their units."""
-OWN_GROUP = 'Own group'
-"""The title of the peaks of control groups."""
+_READ, _WRITTEN = 'io.combined.read', 'io.combined.written'
 
 
 def as_text(report: JobReport) -> str:
@@ -53,7 +52,7 @@ def as_text(report: JobReport) -> str:
 
 def as_summary(report: JobReport) -> str:
     """Return the figures of the whole job alone."""
-    return '\n'.join(f'{title:<{_WIDTH}}{text}' for title, text in lines_of(report))
+    return '\n'.join(f'{title:<{_WIDTH - 1}} {text}' for title, text in lines_of(report))
 
 
 def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
@@ -79,11 +78,34 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
         text = f'{name}{step}: {named(imbalance.rank)} has {most}, {imbalance.ratio:.2f} times the mean of {mean}'
         yield '' if first else 'Imbalance', text
     if report.read is not None or report.written is not None:
-        yield 'Storage', f'{figure(report.read, "bytes")} read, {figure(report.written, "bytes")} written'
+        yield 'Storage', f'{of(report, _READ)} read, {of(report, _WRITTEN)} written'
+    yield from ((title, f'{value} {note}') for title, value, note in other_figures(report))
     if report.gpu_joules is not None or report.cpu_package_joules is not None:
         gpus, packages = figure(report.gpu_joules, 'joules'), figure(report.cpu_package_joules, 'joules')
         yield 'Energy', f'GPUs in use {gpus}, CPU packages {packages}'
     yield from _problems(report)
+
+
+def other_figures(report: JobReport) -> Iterator[tuple[str, str, str]]:
+    """Yield the labelled figures without a line of their own: label, value, and what it is of."""
+    for path, row in of_job().items():
+        if row.label and report.figures.get(path) and path not in {_READ, _WRITTEN}:
+            yield row.label, of(report, path), 'in the largest rank' if row.of_ranks == LARGEST else 'of all ranks'
+
+
+def of(report: JobReport | RankReport, path: str) -> str:
+    """Return a figure of a job or a rank, marked if it may be too low, or ``N/A``."""
+    return figure(report.figures.get(path), of_job()[path].unit, at_least=path in report.lower_bounds)
+
+
+def rank_columns(ranks: Iterable[RankReport]) -> list[tuple[str, list[str]]]:
+    """Return the columns of labelled figures: titles and cells, which are empty if unknown."""
+    shown = list(ranks)
+    return [
+        (row.short or row.label, [of(rank, path) if path in rank.figures else '' for rank in shown])
+        for path, row in of_job().items()
+        if row.label and any(path in rank.figures for rank in shown)
+    ]
 
 
 def _ends(report: JobReport) -> Iterator[tuple[str, str]]:
@@ -198,11 +220,6 @@ def of_rank(ram: Bounded) -> str:
     return bounded(ram) if ram.value is None or ram.upper is None else figure(ram.value, 'bytes')
 
 
-def own_group(rank: RankReport) -> str:
-    """Return the peak of the control group of a rank's command; an empty text where it had none."""
-    return '' if rank.own_group_memory_peak is None else figure(rank.own_group_memory_peak, 'bytes')
-
-
 def named(label: str) -> str:
     """Return a label as it stands in a sentence."""
     return printable(label if ' ' in label else f'rank {label}')
@@ -266,20 +283,9 @@ def _chosen_nodes(nodes: Sequence[NodeReport]) -> tuple[list[NodeReport], str]:
 
 def _ranks(report: JobReport) -> list[str]:
     chosen, title = chosen_ranks(report)
-    titles = (
-        'Rank',
-        'Attempt',
-        'Node',
-        'Time',
-        'CPU time',
-        'Cores',
-        'Peak RAM',
-        OWN_GROUP,
-        'GPU RAM',
-        'Read',
-        'Written',
-        'End',
-    )
+    columns = rank_columns(chosen)
+    others = [title for title, _ in columns]
+    titles = ['Rank', 'Attempt', 'Node', 'Time', 'CPU time', 'Cores', 'Peak RAM', *others, 'End']
     has_attempts = any(rank.attempt for rank in report.ranks)
     rows = [
         (
@@ -290,13 +296,10 @@ def _ranks(report: JobReport) -> list[str]:
             figure(rank.cpu_seconds, 'seconds'),
             f'{rank.cpu_seconds / rank.seconds:.2f}' if rank.cpu_seconds is not None and rank.seconds else '',
             of_rank(rank.max_ram),
-            own_group(rank),
-            figure(rank.max_gpu_ram, 'bytes') if rank.max_gpu_ram else '',
-            '' if rank.read is None else figure(rank.read, 'bytes'),
-            '' if rank.written is None else figure(rank.written, 'bytes'),
+            *(cells[place] for _, cells in columns),
             end_of(rank),
         )
-        for rank in chosen
+        for place, rank in enumerate(chosen)
     ]
     return [title, *_table(titles, rows)] if rows else []
 

@@ -15,6 +15,7 @@ import signal
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from gpu_tracker import figures
 from gpu_tracker.job import job_name
 from gpu_tracker.jobs.group_kills import group_kills
 from gpu_tracker.jobs.job_regions import merged_regions
@@ -22,7 +23,6 @@ from gpu_tracker.jobs.job_report import Imbalance, JobReport, NodeReport, RankRe
 from gpu_tracker.jobs.moments import covered, largest_sum, largest_sum_of_bounds, once
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING, STATES, figure_or_none
 from gpu_tracker.jobs.runs import grouped, named, runs_of
-from gpu_tracker.limits import all_known, known
 from gpu_tracker.recording.reading.model import Bounded
 from gpu_tracker.recording.writing.rank_files import UNMEASURED
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gpu_tracker.jobs.records import RankRecord
     from gpu_tracker.jobs.runs import Run
     from gpu_tracker.recording.reading.region_rows import RegionCall
+    from gpu_tracker.result.usage import ResourceUsage
 
     Series = Sequence[tuple[float, float]]
     """The RAM of a rank over time: pairs of a time on a clock that all of its node have, and bytes from then on."""
@@ -66,9 +67,15 @@ def merge(
     by_label = grouped(last, lambda run: run.label)
     states = {label: _worst(of_rank) for label, of_rank in by_label.items()}
     expected, never_started = _missing(last, {run.label for run in runs})
-    nodes = [_node(name, of_node, series_of) for name, of_node in sorted(grouped(runs, lambda run: run.node).items())]
+    usages = [run.record.usage() for run in runs]
+    ranks = tuple(map(_rank, runs, usages))
+    of_nodes = grouped(ranks, lambda rank: rank.node)
+    nodes = [
+        _node(name, of_node, of_nodes[name], series_of)
+        for name, of_node in sorted(grouped(runs, lambda run: run.node).items())
+    ]
     with_gpus = {node.node for node in nodes if node.gpu_seconds is not None}
-    ranks = tuple(_rank(run) for run in runs)
+    found, lower_bounds = _figures(ranks, usages)
     is_running = RUNNING in states.values()
     start, end = _period(runs, now if is_running else None)
     return JobReport(
@@ -90,16 +97,18 @@ def merge(
         gpu_seconds_allotted=_sum_of_all(node.gpu_seconds_allotted for node in nodes),
         gpu_joules=_gpu_joules(runs),
         cpu_package_joules=_package_joules(runs),
-        read=_sum(rank.read for rank in ranks),
-        written=_sum(rank.written for rank in ranks),
+        read=found.get('io.combined.read'),
+        written=found.get('io.combined.written'),
         max_ram_of_rank=max((rank.max_ram for rank in ranks), key=_size, default=None),
         max_ram_of_node=max((node.max_ram for node in nodes), key=_size, default=None),
         asked_ram_of_node=_largest(node.asked_ram for node in nodes),
         nodes=tuple(nodes),
         ranks=ranks,
-        imbalance=tuple(_imbalances(last)),
+        imbalance=tuple(_imbalances([rank for run, rank in zip(runs, ranks, strict=True) if run.is_last])),
         regions=() if calls_of is None else merged_regions((run.label, calls_of(run.record)) for run in last),
         oom_kills=tuple(group_kills(runs)),
+        figures=found,
+        lower_bounds=lower_bounds,
         problems=(*_problems(runs, last, now), *problems),
     )
 
@@ -144,9 +153,34 @@ def _label_like(example: Run, rank: int) -> str:
     return ' '.join([*words[:-1], str(rank)])
 
 
-def _rank(run: Run) -> RankReport:
+def _figures(
+    ranks: Sequence[RankReport], usages: Sequence[ResourceUsage | None]
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return the sums and maxima of the figures of ranks, and the paths of lower bounds."""
+    found: dict[str, float] = {}
+    lower_bounds = []
+    for path, row in figures.of_job().items():
+        with_row = [
+            rank
+            for rank, usage in zip(ranks, usages, strict=True)
+            if usage is None or getattr(usage, row.section) is None or row.when(usage)
+        ]
+        known = [rank.figures[path] for rank in with_row if path in rank.figures]
+        if known:
+            found[path] = sum(known) if row.of_ranks == figures.SUM else max(known)
+            if len(known) < len(with_row) or any(path in rank.lower_bounds for rank in with_row):
+                lower_bounds.append(path)
+    return found, tuple(lower_bounds)
+
+
+def _rank(run: Run, usage: ResourceUsage | None) -> RankReport:
     record, place = run.record, run.record.job
-    io = ('io', 'combined', 'bytes')
+    found: dict[str, float] = {}
+    lower_bounds: Sequence[str] = ()
+    if usage is not None:
+        shown = [path for path, row in figures.of_job().items() if figures.has(usage, row)]
+        found = {path: value for path in shown if (value := figure_or_none(figures.value(usage, path))) is not None}
+        lower_bounds = list(found) if run.state in {LOST, RUNNING} else usage.lower_bounds
     return RankReport(
         label=run.label,
         job=place.job,
@@ -165,16 +199,23 @@ def _rank(run: Run) -> RankReport:
         max_ram=run.ram,
         max_gpu_ram=record.figure('gpu', 'combined'),
         gpu_utilization=record.figure('gpu', 'mean_sum'),
-        read=record.figure(*io, 0),
-        written=record.figure(*io, 1),
+        read=found.get('io.combined.read'),
+        written=found.get('io.combined.written'),
         recording=record.recording,
-        termination_reason=known((record.totals or {}).get('termination_reason')),
-        exceeded_limits=all_known((record.totals or {}).get('exceeded_limits')),
-        own_group_memory_peak=record.figure('own_group', 'memory_peak'),
+        figures=found,
+        lower_bounds=tuple(path for path in found if path in lower_bounds),
+        termination_reason=None if usage is None else usage.termination_reason,
+        exceeded_limits=None if usage is None else usage.exceeded_limits,
+        own_group_memory_peak=found.get('own_group.memory_peak'),
     )
 
 
-def _node(name: str, runs: Sequence[Run], series_of: Callable[[RankRecord], Series | None] | None) -> NodeReport:
+def _node(
+    name: str,
+    runs: Sequence[Run],
+    ranks: Sequence[RankReport],
+    series_of: Callable[[RankRecord], Series | None] | None,
+) -> NodeReport:
     allocations = grouped(runs, lambda run: (run.record.job.job, run.record.job.array_task))
     cores = [_cores(of_one) for of_one in allocations.values()]
     lengths = [_allotted_seconds(of_one) for of_one in allocations.values()]
@@ -183,13 +224,13 @@ def _node(name: str, runs: Sequence[Run], series_of: Callable[[RankRecord], Seri
         node=name,
         ranks=len({run.label for run in runs}),
         max_ram=_ram_of_node(runs, series_of),
-        cpu_seconds=_sum(run.record.figure('cpu', 'combined', 0) for run in runs),
+        cpu_seconds=_sum(rank.cpu_seconds for rank in ranks),
         cores=_largest(cores),
         cpu_seconds_allotted=_sum_of_all(
             None if count is None else count * seconds for count, seconds in zip(cores, lengths, strict=True)
         ),
         asked_ram=_largest(run.record.asked_ram for run in runs),
-        max_gpu_ram=_largest(run.record.figure('gpu', 'combined') for run in runs),
+        max_gpu_ram=_largest(rank.max_gpu_ram for rank in ranks),
         gpu_seconds=_gpu_seconds(runs),
         gpu_seconds_allotted=_sum_of_all(
             None if count is None else count * seconds for count, seconds in zip(asked_gpus, lengths, strict=True)
@@ -306,28 +347,28 @@ def _package_joules(runs: Sequence[Run]) -> float | None:
     return total if runs else None
 
 
-_COMPARED: Mapping[str, Callable[[Run], float | None]] = {
-    'seconds': lambda run: run.seconds,
-    'cpu_seconds': lambda run: run.record.figure('cpu', 'combined', 0),
-    'max_ram': lambda run: run.record.figure('ram', 'combined', 0),
-    'max_gpu_ram': lambda run: run.record.figure('gpu', 'combined'),
+_COMPARED: Mapping[str, Callable[[RankReport], float | None]] = {
+    'seconds': lambda rank: rank.seconds,
+    'cpu_seconds': lambda rank: rank.cpu_seconds,
+    'max_ram': lambda rank: rank.max_ram.value,
+    'max_gpu_ram': lambda rank: rank.max_gpu_ram,
 }
 
 
-def _imbalances(last: Sequence[Run]) -> Iterator[Imbalance]:
+def _imbalances(last: Sequence[RankReport]) -> Iterator[Imbalance]:
     """Yield the imbalance of each figure among the ranks of each step; tasks of an array are compared as well."""
-    for (job, step), of_step in grouped(last, lambda run: (run.record.job.job, run.record.job.step)).items():
-        of_ranks = grouped([run for run in of_step if run.state != RUNNING], lambda run: run.label)
+    for (job, step), of_step in grouped(last, lambda rank: (rank.job, rank.step)).items():
+        of_ranks = grouped([rank for rank in of_step if rank.state != RUNNING], lambda rank: rank.label)
         for figure, value_of in _COMPARED.items():
             found: dict[str, float] = {}
             for label, of_rank in of_ranks.items():
-                values = [value for run in of_rank if (value := value_of(run)) is not None]
+                values = [value for rank in of_rank if (value := value_of(rank)) is not None]
                 if values:
                     found[label] = max(values) if figure.startswith('max') else sum(values)
             mean = sum(found.values()) / len(found) if found else 0.0
             if len(found) > 1 and mean > 0:
-                rank = max(found, key=lambda label: found[label])
-                yield Imbalance(figure, job, step, rank, found[rank], mean, found[rank] / mean, len(found))
+                most = max(found, key=lambda label: found[label])
+                yield Imbalance(figure, job, step, most, found[most], mean, found[most] / mean, len(found))
 
 
 def _problems(runs: Sequence[Run], last: Sequence[Run], now: float) -> Iterator[str]:
@@ -379,12 +420,12 @@ def _largest(values: Iterable[Any]) -> Any:  # noqa: ANN401 - as the values
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """Return the sum of those that are known; None where none is."""
+    """Return the sum of the known values; None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def _sum_of_all(values: Iterable[float | None]) -> float | None:
-    """Return the sum; None where one is not known."""
+    """Return the sum; None if a value is unknown."""
     found = list(values)
     return None if None in found or not found else sum(value or 0.0 for value in found)

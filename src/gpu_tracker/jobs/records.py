@@ -26,10 +26,14 @@ from gpu_tracker.recording.writing.rank_files import (
     boot_id,
     pid_namespace,
 )
+from gpu_tracker.resources.building import WRONG_TOTALS, build
 from gpu_tracker.result.usage import JobIdentity
+from gpu_tracker.units import Units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from gpu_tracker.result.usage import ResourceUsage
 
 ENDED = 'ended'
 FAILED = 'failed'
@@ -40,6 +44,7 @@ STATES = (ENDED, FAILED, KILLED, LOST, RUNNING, UNMEASURED)
 """What can be said of a rank: it has ended well, with another exit code than 0, or by a signal; its end was not seen;
 it runs; it ran, but nothing could be measured."""
 
+_BASE_UNITS = Units('bytes', 'bytes', 'seconds', None)
 _LAST_SECOND = 1e12
 """Since 1970: in some ten thousand years."""
 _MOST_CPUS = 1 << 13
@@ -104,6 +109,14 @@ class RankRecord:
     def figure(self, *path: str | int) -> Any:  # noqa: ANN401 - a number or None
         """Return the number at a place of the totals; None where there is none."""
         return figure_or_none(self._at(path))
+
+    def usage(self) -> ResourceUsage | None:
+        """Return the result of the rank so far, in base units; None if its totals are missing or wrong."""
+        totals: Any = self.totals
+        try:
+            return None if totals is None else build(totals, _BASE_UNITS)
+        except WRONG_TOTALS:
+            return None
 
     def text(self, *path: str | int) -> str | None:
         """Return the text at a place of the totals; None where there is none."""

@@ -98,8 +98,9 @@ def _tiles(report: JobReport) -> Iterator[tuple[str, str, str]]:
         yield 'Peak RAM of a node', job_text.bounded(report.max_ram_of_node), note or 'of its ranks at one moment'
         yield 'Peak RAM of a rank', job_text.of_rank(report.max_ram_of_rank), 'the largest one'
     if report.read is not None:
-        yield 'Read', figure(report.read, 'bytes'), 'from storage'
-        yield 'Written', figure(report.written, 'bytes'), 'to storage'
+        yield 'Read', job_text.of(report, 'io.combined.read'), 'from storage'
+        yield 'Written', job_text.of(report, 'io.combined.written'), 'to storage'
+    yield from job_text.other_figures(report)
     if report.gpu_joules is not None:
         yield 'Energy of GPUs', figure(report.gpu_joules, 'joules'), 'of those that the ranks used'
     if report.cpu_package_joules is not None:
@@ -143,29 +144,23 @@ def _nodes(report: JobReport) -> Element | None:
     return _section('Nodes', heads, rows, len(report.nodes) - len(shown))
 
 
-_RANK_HEADS = ('Rank', 'Node', 'Time', 'CPU time', 'Peak RAM', 'GPU RAM', job_text.OWN_GROUP, 'End')
-
-
 def _rank_table(ranks: Sequence[RankReport]) -> tuple[list[str], list[list[str]]]:
-    """Return the titles of the columns and the rows; groups have a column where there is one."""
-    rows = [_rank_cells(rank) for rank in ranks]
-    place = _RANK_HEADS.index(job_text.OWN_GROUP)
-    used = [column for column in range(len(_RANK_HEADS)) if column != place or any(row[place] for row in rows)]
-    return [_RANK_HEADS[column] for column in used], [[row[column] for column in used] for row in rows]
-
-
-def _rank_cells(rank: RankReport) -> list[str]:
-    attempt = f' (attempt {rank.attempt})' if rank.attempt else ''
-    return [
-        rank.label + attempt,
-        rank.node or '',
-        figure(rank.seconds, 'seconds'),
-        figure(rank.cpu_seconds, 'seconds'),
-        job_text.of_rank(rank.max_ram),
-        figure(rank.max_gpu_ram, 'bytes') if rank.max_gpu_ram else '',
-        job_text.own_group(rank),
-        job_text.end_of(rank),
+    """Return the titles of the columns and the rows."""
+    columns = job_text.rank_columns(ranks)
+    titles = ['Rank', 'Node', 'Time', 'CPU time', 'Peak RAM', *(title for title, _ in columns), 'End']
+    rows = [
+        [
+            f'{rank.label} (attempt {rank.attempt})' if rank.attempt else rank.label,
+            rank.node or '',
+            figure(rank.seconds, 'seconds'),
+            figure(rank.cpu_seconds, 'seconds'),
+            job_text.of_rank(rank.max_ram),
+            *(cells[place] for _, cells in columns),
+            job_text.end_of(rank),
+        ]
+        for place, rank in enumerate(ranks)
     ]
+    return titles, rows
 
 
 def _ranks(report: JobReport) -> Element:

@@ -20,6 +20,7 @@ from gpu_tracker.jobs.records import read_folder, read_record
 from gpu_tracker.recording.reading.model import Bounded
 from gpu_tracker.recording.reading.region_rows import RegionCall
 from gpu_tracker.recording.writing.rank_files import write_interval
+from gpu_tracker.resources import GROUPS
 from gpu_tracker.views.job_page import job_html, job_page
 from support.job_folders import GIB, START, record, write
 
@@ -87,6 +88,56 @@ def test_ranks_whose_cpu_time_is_a_lower_bound_are_named() -> None:
     expected = ('CPU time of rank 1 is a lower bound.',)
     assert merged(record(0), bounded).problems == expected
     assert merged(record(0), record(1, is_lower_bound=True)).problems == ()
+
+
+def with_io(rank: int, read: int, rate: float, **options: Any) -> dict[str, Any]:
+    values = {'bytes': [read, 0, 0, 0, 0], 'rates': [rate] + 3 * [0.0], 'faults': [1, 0], 'switches': [None, None]}
+    found = record(rank, **options)
+    found['totals']['io'] = dict.fromkeys(GROUPS, values)
+    return found
+
+
+def test_figures_of_results_are_added_up_or_the_largest_counts() -> None:
+    report = merged(with_io(0, 3_000_000, 5.0), with_io(1, 2_000_000, 9.0))
+    assert {path: value for path, value in report.figures.items() if value} == {
+        'io.combined.read': 5_000_000,
+        'io.combined.max_read_per_second': 9.0,
+        'io.combined.minor_page_faults': 2,
+    }
+    assert (report.read, report.ranks[0].read, report.lower_bounds) == (5_000_000, 3_000_000, ())
+    assert 'Storage     5 MB read, 0 B written' in job_text.as_summary(report)
+
+
+@pytest.mark.parametrize(
+    ('other', 'text'),
+    [
+        pytest.param(record(1), '≥ 3 MB read', id='a rank whose section was not asked for'),
+        pytest.param(record(1, cpu=None), '≥ 3 MB read', id='a rank of which nothing is known'),
+        pytest.param(with_io(1, 2_000_000, 9.0, ended='abandoned'), '≥ 5 MB read', id='a lost rank'),
+    ],
+)
+def test_figures_that_do_not_have_all_ranks_are_lower_bounds(other: dict[str, Any], text: str) -> None:
+    report = merged(with_io(0, 3_000_000, 5.0), other)
+    assert report.lower_bounds == tuple(report.figures)
+    assert text in job_text.as_summary(report)
+
+
+def test_lower_bounds_of_ranks_are_marked_in_their_row_and_in_the_sum() -> None:
+    bounded = with_io(1, 2_000_000, 9.0)
+    bounded['totals']['lower_bounds'] = {'io.combined.read': 'a process was missed'}
+    report = merged(with_io(0, 3_000_000, 5.0), bounded)
+    assert (report.lower_bounds, report.ranks[1].lower_bounds) == (('io.combined.read',), ('io.combined.read',))
+    of_ranks = job_text.as_text(report).splitlines()[-2:]
+    assert [line.partition('1.07 GB')[2].split()[:2] for line in of_ranks] == [['3', 'MB'], ['≥', '2']]
+
+
+def test_ranks_without_gpus_do_not_make_gpu_memory_of_others_a_lower_bound() -> None:
+    device = {'uuid': 'GPU-a', 'name': 'A100', 'capacity': 40 * GIB, 'combined': GIB, 'utilization': 50.0}
+    with_gpu = record(0, gpus=[device])
+    with_gpu['totals']['gpu']['combined'] = GIB
+    report = merged(with_gpu, record(1, node='n2'))
+    assert (report.figures, report.lower_bounds) == ({'max_gpu_ram.combined': GIB}, ())
+    assert 'Peak GPU memory 1.07 GB in the largest rank' in job_text.as_summary(report)
 
 
 def test_recordings_know_the_largest_sum_at_one_moment() -> None:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker import figures
+from gpu_tracker.jobs import job_text
+from gpu_tracker.jobs.merging import merge
+from gpu_tracker.jobs.records import RankRecord, read_record
 from gpu_tracker.recording.comparing import comparison_text
 from gpu_tracker.recording.comparing.comparison import compare
 from gpu_tracker.recording.comparing.run_figures import result_units
@@ -18,10 +21,12 @@ from gpu_tracker.recording.reading.recording import Recording, load
 from gpu_tracker.resources.building import build
 from gpu_tracker.result.formats import FORMATS
 from gpu_tracker.result.usage import ResourceUsage
-from gpu_tracker.units import Units
+from gpu_tracker.units import Units, from_bytes
 from gpu_tracker.views.figures import figures_of
+from gpu_tracker.views.job_page import job_html, job_page
 from support.compared_runs import run
 from support.html_tables import Page
+from support.job_folders import START, record
 from support.recordings import totals_of
 
 if TYPE_CHECKING:
@@ -44,12 +49,13 @@ class NewUsage(ResourceUsage):
     swap: SwapUsage | None = None
 
 
-ROW = figures.Figure('swap.peak', 'bytes', 'Peak swap', 'the most memory in swap', note='')
+ROW = figures.Figure('swap.peak', 'bytes', 'Peak swap', 'the most memory in swap', note='', of_ranks=figures.LARGEST)
 
 
 def with_swap(usage: ResourceUsage) -> NewUsage:
+    unit = usage.max_ram.unit
     values = {field.name: getattr(usage, field.name) for field in dataclasses.fields(usage)}
-    return NewUsage(**values | {'lower_bounds': ('swap.peak',)}, swap=SwapUsage(usage.max_ram.unit, 0.25))
+    return NewUsage(**values | {'lower_bounds': ('swap.peak',)}, swap=SwapUsage(unit, from_bytes(250_000_000, unit)))
 
 
 @pytest.fixture(autouse=True)
@@ -57,11 +63,13 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(figures, 'ROWS', (*figures.ROWS, ROW))
     original = Recording.summary
     monkeypatch.setattr(Recording, 'summary', lambda recording, *units: with_swap(original(recording, *units)))
-    for cached in (figures.figures, result_units):
+    of_rank = RankRecord.usage
+    monkeypatch.setattr(RankRecord, 'usage', lambda record: (found := of_rank(record)) and with_swap(found))
+    for cached in (figures.figures, figures.of_job, result_units):
         cached.cache_clear()
     yield
     monkeypatch.undo()
-    for cached in (figures.figures, result_units):
+    for cached in (figures.figures, figures.of_job, result_units):
         cached.cache_clear()
 
 
@@ -92,3 +100,17 @@ def test_comparisons_and_their_conditions(tmp_path: Path) -> None:
     assert line.split() == ['swap.peak', '≥', '250', 'MB', '≥', '250', 'MB', '1.000']
     found = comparison.check('swap.peak > 100 MB')
     assert (found.passed, found.text) == (False, 'swap.peak is ≥ 250 MB in new, more than 100 MB')
+
+
+def test_reports_of_jobs() -> None:
+    report = merge([read_record(json.dumps(record(rank)), f'rank-{rank}') for rank in (0, 1)], now=START + 100)
+    summary, _, ranks = job_text.as_text(report).split('\n\n')
+    assert summary.splitlines()[-1] == 'Peak swap   ≥ 250 MB in the largest rank'
+    assert [line.split()[-4:] for line in ranks.splitlines()[2:]] == [['≥', '250', 'MB', 'well']] * 2
+    plain = report.to_json()
+    assert (plain['figures'], plain['lower_bounds']) == ({'swap.peak': 250_000_000}, ('swap.peak',))
+    assert plain['ranks'][1]['figures'] == {'swap.peak': 250_000_000}
+    page = job_page(report)
+    assert '<dt>Peak swap</dt><dd>≥ 250 MB</dd><p>in the largest rank</p>' in page
+    assert '<th scope="col" class="number">Peak swap</th><th scope="col">End</th>' in page
+    assert Page(job_html(report)).tables[1][1][-2:] == ['≥ 250 MB', 'well']
