@@ -8,6 +8,8 @@ result from the totals.
 
 from __future__ import annotations
 
+import sys
+
 from gpu_tracker.errors import GpuTrackerError
 
 TYPE_CHECKING = False
@@ -255,4 +257,5 @@ def function_at(place: str) -> Any:  # noqa: ANN401 - what calls it knows its ty
 
 def _module(name: str) -> ModuleType:
     """Import a module by its name. Not with importlib, which costs the measured process as much as all else here."""
-    return __import__(name, fromlist=('',))
+    __import__(name)
+    return sys.modules[name]
