@@ -447,8 +447,7 @@ def _bounds_of_io(
 
     A launcher gets the CPU time of orphans, and not their I/O.
     """
-    from gpu_tracker.resources.io.groups import FAULTS, RATES  # noqa: PLC0415 - an optional section
-    from gpu_tracker.resources.io.readers import BYTES  # noqa: PLC0415 - an optional section
+    from gpu_tracker.resources.io.groups import FIELDS  # noqa: PLC0415 - an optional section
 
     reasons = dict(cpu_reasons)
     command = facts.command
@@ -456,12 +455,11 @@ def _bounds_of_io(
         reasons = {_DESCENDANTS: 'unreaped', _COMBINED: 'unreaped', **reasons}
     if facts.is_cut_off:
         reasons[_MAIN] = 'killed'
-    names = {'bytes': BYTES, 'rates': [f'max_{name}_per_second' for name in RATES], 'faults': FAULTS}
     return {
         f'io.{group}.{name}': REASONS[reason]
         for group, reason in reasons.items()
-        for kind in names
-        for name, value in zip(names[kind], io[group][kind], strict=True)
+        for part, names in FIELDS.items()
+        for name, value in zip(names, io[group][part], strict=True)
         if value is not None
     }
 

@@ -16,7 +16,7 @@ import sys
 import time
 
 from gpu_tracker.resources import GROUPS, first_of
-from gpu_tracker.resources.io.groups import Io, UnknownIo
+from gpu_tracker.resources.io.groups import FIELDS, Io, UnknownIo
 from gpu_tracker.resources.io.readers import IoFiles, parsed
 
 TYPE_CHECKING = False
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from gpu_tracker.totals import Group, Totals
     from gpu_tracker.units import Units
 
-_STORED = {'bytes': 5, 'rates': 4, 'faults': 2, 'switches': 2}
-"""The lists of figures of a group, in the order of :class:`.IOValues`, with their lengths."""
+_SIZES = ('bytes', 'rates')
 
 
 def open_resource(context: Context) -> Io | PortableIo:
@@ -57,9 +56,11 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.IOUsage]:
 
     def of_group(group: Group) -> usage.IOValues:
         found: Mapping[str, Any] = totals['io'].get(group, {})
-        stored = [first_of(found.get(name), count) for name, count in _STORED.items()]
-        sizes = [units.from_bytes(size, wanted.ram) for size in (*stored[0], *stored[1])]
-        values: list[Any] = [*sizes, *stored[2], *stored[3]]
-        return usage.IOValues(*values)
+        values: dict[str, Any] = {}
+        for part, names in FIELDS.items():
+            stored = first_of(found.get(part), len(names))
+            sizes = [units.from_bytes(size, wanted.ram) for size in stored] if part in _SIZES else stored
+            values |= zip(names, sizes, strict=True)
+        return usage.IOValues(**values)
 
     return {'io': usage.IOUsage(wanted.ram, *map(of_group, GROUPS))}

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 
 RATES = ('read', 'written', 'read_by_calls', 'written_by_calls')
 FAULTS = ('minor_page_faults', 'major_page_faults')
+FIELDS: dict[str, tuple[str, ...]] = {
+    'bytes': BYTES,
+    'rates': tuple(f'max_{name}_per_second' for name in RATES),
+    'faults': FAULTS,
+    'switches': ('voluntary_context_switches', 'involuntary_context_switches'),
+}
+"""The fields of the result by the parts of the totals that have their values."""
 _MEANINGS = {
     'read': 'read from storage',
     'written': 'written to storage',

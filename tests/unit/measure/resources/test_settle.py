@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 
 from gpu_tracker.processes.reaped import OrphansUse
 from gpu_tracker.resources import GROUPS
+from gpu_tracker.resources.io.groups import FIELDS
 from gpu_tracker.resources.settle import REASONS, ChildrenUse, CommandUse, KernelFacts, settle
+from gpu_tracker.result.usage import IOValues
 
 MB = 10**6
 UNKNOWN = (None, None, None)
@@ -741,3 +745,12 @@ def test_a_ceiling_well_above_a_figure_marks_it(evidence: Any, facts: KernelFact
         total = totals['ram'][group][TOTAL]
         if total is not None and ceiling >= total + 2 * MB:
             assert f'max_ram.{group}.total_rss' in totals['lower_bounds']
+
+
+def test_each_reason_is_documented() -> None:
+    page = ' '.join((Path(__file__).parents[4] / 'docs' / 'measuring.rst').read_text().split())
+    assert [text for text in REASONS.values() if f'* - {text} - ' not in page] == []
+
+
+def test_all_figures_of_io_may_be_lower_bounds() -> None:
+    assert [name for names in FIELDS.values() for name in names] == [field.name for field in fields(IOValues)]
