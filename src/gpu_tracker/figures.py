@@ -69,7 +69,7 @@ class Figure(NamedTuple):
     :ivar path: In the result. ``{group}`` stands for each of :data:`GROUPS`, ``{whose}`` also for ``system``. A path
         into the list of GPUs is the largest figure of all GPUs; ``gpus.3.capacity`` is the figure of GPU 3.
     :ivar unit: The base unit, or a key of ``TEXTS``.
-    :ivar label: What people call it; empty: only reports, comparisons and conditions have it.
+    :ivar label: What people call it; empty: only reports, comparisons and conditions have it, and lines that name it.
     :ivar hint: What it is, in a few words.
     :ivar column: The column of a recording that has it over time.
     :ivar note: What a page says below it, as a template, see :func:`fill`; None: it is not among the figures of a page.
@@ -77,6 +77,7 @@ class Figure(NamedTuple):
     :ivar is_given: The machine has it, or somebody has asked for it: no run uses more or less of it.
     :ivar of_ranks: The figure of a job is the :data:`SUM` or the :data:`LARGEST` of those of its ranks; empty: neither
         is true, such as for a figure of the machine, or reports of jobs have something better.
+    :ivar in_summary: The summary has a line of the label if it has no other line with the figure.
     :ivar short: The title of a column of ranks; empty: the label.
     """
 
@@ -89,6 +90,7 @@ class Figure(NamedTuple):
     when: Condition = _always
     is_given: bool = False
     of_ranks: str = ''
+    in_summary: bool = True
     short: str = ''
 
     @property
@@ -204,7 +206,7 @@ ROWS = (
     Figure(
         'control_group.oom_kills', 'count', 'Killed for lack of memory',
         'processes of the control group, tracked or not',
-        when=lambda usage: bool(usage.control_group.oom_kills),
+        when=lambda usage: bool(usage.control_group.oom_kills), in_summary=False,  # the line of the problem has it
     ),
     Figure('control_group.problem', 'text'),
     Figure('job', 'place'),
@@ -484,11 +486,8 @@ def fill(template: str, usage: Any) -> str:  # noqa: ANN401 - as above
 
 def lines(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
     """Yield the lines of the summary: each title, which is empty if it goes on with the line before, and its text."""
-    shown = {
-        path.partition('.')[0]
-        for text in (*(line.text for line in LINES), _OF_A_GPU)
-        for path, _ in _FIGURE.findall(text)
-    }
+    templates = (*(line.text for line in LINES), _OF_A_GPU)
+    shown = {path for template in templates for path, _ in _FIGURE.findall(template)}
     for line in LINES:
         if line.title == EACH_GPU:
             yield from lines_of_gpus(usage)
@@ -496,9 +495,9 @@ def lines(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
         found = _FIGURE.search(line.text)
         if (found is None or _has_section(usage, found[1])) and line.when(usage):
             yield line.title, fill(line.text, usage)
-    for path, row in figures().items():
-        if row.label and row.section not in shown and has(usage, row):
-            yield row.label, text(usage, path)
+    for row, paths in rows(usage):
+        if row.in_summary and shown.isdisjoint(paths):
+            yield row.label, text(usage, paths[-1])
 
 
 def short(usage: Any) -> str:  # noqa: ANN401 - as above

@@ -20,7 +20,7 @@ from gpu_tracker.recording.comparing.run_figures import result_units
 from gpu_tracker.recording.reading.recording import Recording, load
 from gpu_tracker.resources.building import build
 from gpu_tracker.result.formats import FORMATS
-from gpu_tracker.result.usage import ResourceUsage
+from gpu_tracker.result.usage import IOUsage, IOValues, ResourceUsage
 from gpu_tracker.units import Units, from_bytes
 from gpu_tracker.views.figures import figures_of
 from gpu_tracker.views.job_page import job_html, job_page
@@ -114,3 +114,15 @@ def test_reports_of_jobs() -> None:
     assert '<dt>Peak swap</dt><dd>≥ 250 MB</dd><p>in the largest rank</p>' in page
     assert '<th scope="col" class="number">Peak swap</th><th scope="col">End</th>' in page
     assert Page(job_html(report)).tables[1][1][-2:] == ['≥ 250 MB', 'well']
+
+
+def test_a_labelled_figure_of_a_section_with_lines(usage: NewUsage, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = figures.Figure('io.{group}.cancelled', 'bytes', 'Cancelled', 'removed before storage had it')
+    monkeypatch.setattr(figures, 'ROWS', (*figures.ROWS, row))
+    figures.figures.cache_clear()
+    values = dict.fromkeys((field.name for field in dataclasses.fields(IOValues)), 3)
+    io = IOUsage('bytes', *(IOValues(**values | {'cancelled': size}) for size in (1, 2, 3)))
+    assert FORMATS['summary'](dataclasses.replace(usage, io=io)).splitlines()[-2:] == [
+        'Peak swap   ≥ 250 MB',
+        'Cancelled   3 B',
+    ]
