@@ -89,12 +89,13 @@ def test_json_has_all_of_it(folder: Path, tmp_path: Path) -> None:
         'jobs', 'launchers', 'is_running', 'is_lower_bound', 'started', 'ended', 'seconds', 'ranks_expected',
         'ranks_started', 'never_started', 'states', 'restarted', 'cpu_seconds', 'cpu_seconds_allotted', 'gpu_seconds',
         'gpu_seconds_allotted', 'gpu_joules', 'cpu_package_joules', 'read', 'written', 'max_ram_of_rank',
-        'max_ram_of_node', 'asked_ram_of_node', 'nodes', 'ranks', 'imbalance', 'regions', 'oom_kills', 'problems',
+        'max_ram_of_node', 'asked_ram_of_node', 'nodes', 'ranks', 'imbalance', 'regions', 'oom_kills', 'figures', 'lower_bounds',
+        'problems',
     ]  # fmt: skip
     assert list(report['ranks'][0]) == [
         'label', 'job', 'array_task', 'step', 'rank', 'attempt', 'node', 'state', 'exit_code', 'signal', 'started',
         'updated', 'seconds', 'cpu_seconds', 'max_ram', 'max_gpu_ram', 'gpu_utilization', 'read', 'written',
-        'recording', 'termination_reason', 'exceeded_limits', 'own_group_memory_peak',
+        'recording', 'figures', 'lower_bounds', 'termination_reason', 'exceeded_limits', 'own_group_memory_peak',
     ]  # fmt: skip
     assert list(report['nodes'][0]) == [
         'node', 'ranks', 'max_ram', 'cpu_seconds', 'cores', 'cpu_seconds_allotted', 'asked_ram', 'max_gpu_ram',
