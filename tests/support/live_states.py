@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpu_tracker.views.live.model import Figure, ProcessState, RegionState, State
+from gpu_tracker.views.live.model import LiveFigure, ProcessState, RegionState, State
 from gpu_tracker.views.live.quantities import BYTES, BYTES_PER_SECOND, PERCENT
 
 GB = 1e9
@@ -13,13 +13,13 @@ SECONDS = 100.0
 
 def figure(
     name: str, unit: str, values: list[float | None], *, whole: float | None = None, peak: float | None = None
-) -> Figure:
+) -> LiveFigure:
     """Return a figure with a value a second, the last one at :data:`SECONDS`."""
     first = SECONDS - len(values) + 1
     known = [value for value in values if value is not None]
     points = [(first + place, value) for place, value in enumerate(values)]
     last = known[-1] if known else None
-    return Figure(name, unit, values[-1], last, peak or max(known, default=None), whole, points)
+    return LiveFigure(name, unit, values[-1], last, peak or max(known, default=None), whole, points)
 
 
 RAM = figure('RAM', BYTES, [index * GB / 50 for index in range(101)], whole=16 * GB, peak=2.5 * GB)

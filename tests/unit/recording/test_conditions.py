@@ -12,7 +12,7 @@ from gpu_tracker.errors import ParameterError
 from gpu_tracker.recording.comparing.comparison import compare
 from gpu_tracker.recording.comparing.conditions import Condition, parse
 from gpu_tracker.recording.comparing.quantities import change_text, limit_of
-from gpu_tracker.recording.comparing.run_figures import written
+from gpu_tracker.recording.comparing.run_values import written
 from gpu_tracker.units import text_of
 from support.compared_runs import run, runs
 

@@ -16,14 +16,14 @@ from gpu_tracker.jobs.merging import merge
 from gpu_tracker.jobs.records import RankRecord, read_record
 from gpu_tracker.recording.comparing import comparison_text
 from gpu_tracker.recording.comparing.comparison import compare
-from gpu_tracker.recording.comparing.run_figures import result_units
+from gpu_tracker.recording.comparing.run_values import result_units
 from gpu_tracker.recording.reading.recording import Recording, load
 from gpu_tracker.resources.building import build
 from gpu_tracker.result.formats import FORMATS
 from gpu_tracker.result.usage import IOUsage, IOValues, ResourceUsage
 from gpu_tracker.units import Units, from_bytes
-from gpu_tracker.views.figures import figures_of
 from gpu_tracker.views.job_page import job_html, job_page
+from gpu_tracker.views.tiles import tiles_of
 from support.compared_runs import run
 from support.html_tables import Page
 from support.job_folders import START, record
@@ -90,7 +90,7 @@ def test_tables_and_pages(usage: NewUsage, tmp_path: Path) -> None:
     (table,) = Page(usage._repr_html_()).tables
     assert table[-1] == ['Peak swap', '≥ 250 MB']
     with load(run(tmp_path / 'run.db', units='["gigabytes", "gigabytes", "hours", null]')) as recording:
-        assert figures_of(recording)[-1] == ('Peak swap', 250_000_000, '≥ 250 MB', '')
+        assert tiles_of(recording)[-1] == ('Peak swap', 250_000_000, '≥ 250 MB', '')
 
 
 def test_comparisons_and_their_conditions(tmp_path: Path) -> None:

@@ -24,14 +24,14 @@ from gpu_tracker.recording.comparing.compared import (
     UnpairedRegion,
 )
 from gpu_tracker.recording.comparing.conditions import check
-from gpu_tracker.recording.comparing.run_figures import REGIONS, figures_of, region_figures, written
+from gpu_tracker.recording.comparing.run_values import REGIONS, region_values, values_of, written
 from gpu_tracker.recording.comparing.statistics import geometric_mean, ratio_of
 from gpu_tracker.recording.reading.recording import Recording, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpu_tracker.recording.comparing.run_figures import Figure, Name
+    from gpu_tracker.recording.comparing.run_values import Name, RunValue
 
     Run = str | os.PathLike[str] | Recording
 
@@ -107,7 +107,7 @@ class _Read(NamedTuple):
     """A run that was read."""
 
     shown: ComparedRun
-    figures: dict[Name, Figure]
+    figures: dict[Name, RunValue]
     facts: dict[str, str]
 
 
@@ -143,7 +143,7 @@ def _read(run: Run, *, salvage: bool) -> _Read:
 def _figures_and_facts(recording: Recording) -> _Read:
     meta = recording.meta
     # A run that was killed in its first seconds has no result; it is named as incomplete.
-    figures = {} if meta.totals is None or meta.units is None else figures_of(recording.summary())
+    figures = {} if meta.totals is None or meta.units is None else values_of(recording.summary())
     gpus = sorted(gpu.name or 'unknown' for gpu in recording.gpus)
     facts = {
         'host': meta.host,
@@ -161,7 +161,7 @@ def _figures_and_facts(recording: Recording) -> _Read:
     }
     return _Read(
         ComparedRun(recording.path, meta.started, meta.is_complete, meta.exit_code),
-        figures | region_figures(recording.regions),
+        figures | region_values(recording.regions),
         {name: 'unknown' if value is None else str(value) for name, value in facts.items()},
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.figures import AT_LEAST
-from gpu_tracker.recording.comparing import quantities, run_figures
+from gpu_tracker.recording.comparing import quantities, run_values
 from gpu_tracker.recording.comparing.compared import Finding
 from gpu_tracker.units import text_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpu_tracker.recording.comparing.compared import ComparedFigure, GroupValues
-    from gpu_tracker.recording.comparing.run_figures import Name
+    from gpu_tracker.recording.comparing.run_values import Name
 
 _ACCEPTED = (
     "a figure's name, > or <, and a limit, such as 'max_ram.combined > +5 %', 'compute_time < -5 %' or "
@@ -57,8 +57,8 @@ def parse(expression: str) -> Condition:
     :raises ParameterError: where it is none, or where no run can have its figure; the nearest names are in the text.
     """
     sign, words, limit = _split(expression)
-    name = run_figures.canonical(words)
-    if not run_figures.is_possible(name):
+    name = run_values.canonical(words)
+    if not run_values.is_possible(name):
         raise ParameterError('expression', expression, f'a condition with the name of a figure{_nearest_names(words)}')
     change = _CHANGE.fullmatch(limit)
     ratio = None if change is None else 1 + float(change[1] + change[2]) / 100
@@ -73,10 +73,10 @@ def parse(expression: str) -> Condition:
 
 def unit_of(name: Name) -> str:
     """Return the base unit of a figure that some run can have."""
-    if name[0] != run_figures.REGIONS:
-        return run_figures.result_units()[name]
-    found = run_figures.REGION_FIGURES.get(name[-1])
-    return run_figures.io_unit(name[-1]) if found is None else found[0]
+    if name[0] != run_values.REGIONS:
+        return run_values.result_units()[name]
+    found = run_values.REGION_FIGURES.get(name[-1])
+    return run_values.io_unit(name[-1]) if found is None else found[0]
 
 
 def _split(expression: str) -> tuple[str, Name, str]:
@@ -110,12 +110,12 @@ def _blanks(text: str, position: int) -> int:
 
 def _nearest_names(words: Name) -> str:
     """Return `` such as …`` with the names that look most like the one that was given."""
-    if words[0] == run_figures.REGIONS and len(words) > 1:
-        figures = [*run_figures.REGION_FIGURES, *(f'io.{name}' for name in run_figures.IO_FIGURES)]
+    if words[0] == run_values.REGIONS and len(words) > 1:
+        figures = [*run_values.REGION_FIGURES, *(f'io.{name}' for name in run_values.IO_FIGURES)]
         region = words[1:-1] or words[1:]
         near = difflib.get_close_matches(words[-1], figures, 3, 0.4) or figures[:3]
-        return _such_as([run_figures.written((run_figures.REGIONS, '.'.join(region), name)) for name in near])
-    known = [*map(run_figures.written, run_figures.result_units()), *run_figures.short_names()]
+        return _such_as([run_values.written((run_values.REGIONS, '.'.join(region), name)) for name in near])
+    known = [*map(run_values.written, run_values.result_units()), *run_values.short_names()]
     return _such_as(difflib.get_close_matches('.'.join(words), known, 3, 0.4))
 
 
@@ -131,7 +131,7 @@ def check(expression: str, figures: Iterable[ComparedFigure], incomplete: Sequen
     """
     condition = parse(expression)
     known = list(figures)
-    name = run_figures.written(condition.name)
+    name = run_values.written(condition.name)
     compared = [figure for figure in known if figure.name == name]
     if not compared:
         names = {figure.name for figure in known}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gpu_tracker.views.live.series import Point
 
 
-class Figure(NamedTuple):
+class LiveFigure(NamedTuple):
     """One figure.
 
     :ivar unit: One of those in :mod:`~gpu_tracker.views.live.quantities`.
@@ -63,8 +63,8 @@ class State(NamedTuple):
     title: str
     place: str
     seconds: float | None
-    figures: Sequence[Figure]
-    other_gpus: Sequence[Figure]
+    figures: Sequence[LiveFigure]
+    other_gpus: Sequence[LiveFigure]
     processes: Sequence[ProcessState] | None
     process_count: int
     regions: Sequence[RegionState]

@@ -14,7 +14,7 @@ from gpu_tracker.views.live.series import columns_of, window_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpu_tracker.views.live.model import Figure, ProcessState, RegionState, State
+    from gpu_tracker.views.live.model import LiveFigure, ProcessState, RegionState, State
     from gpu_tracker.views.live.quantities import Symbols
 
 PLAIN, TITLE, HEADER, LOW, MIDDLE, HIGH, LINE, DIM = '', 'title', 'header', 'low', 'middle', 'high', 'line', 'dim'
@@ -111,7 +111,7 @@ class _Layout(NamedTuple):
         return cls(bar, left - _GAP if left >= _GAP + _LEAST_LINE else 0, has_peak)
 
 
-def _figures(figures: Sequence[Figure], state: State, width: int, symbols: Symbols) -> list[Line]:
+def _figures(figures: Sequence[LiveFigure], state: State, width: int, symbols: Symbols) -> list[Line]:
     layout = _Layout.of(width)
     window = window_of(state.seconds or 0.0)
     until = state.seconds or 0.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.recording.reading.model import or_unknown
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.system.terminal_text import printable
-from gpu_tracker.views.live.model import Figure, ProcessState, RegionState, State
+from gpu_tracker.views.live.model import LiveFigure, ProcessState, RegionState, State
 from gpu_tracker.views.live.quantities import BYTES, BYTES_PER_SECOND, PERCENT, WATTS
 from gpu_tracker.views.live.series import Rate, Series
 
@@ -93,7 +93,7 @@ class Source:
             series.ram.add(sample.t, sample.ram)
             series.utilization.add(sample.t, sample.utilization)
 
-    def _run_figures(self, meta: Meta) -> list[Figure]:
+    def _run_figures(self, meta: Meta) -> list[LiveFigure]:
         found = []
         for series in self._gauges.values():
             peak = _largest(series.peak, _reported(meta, 'ram', 0))
@@ -105,14 +105,14 @@ class Source:
             found.append(figure if rate is None else figure._replace(peak=rate * _PERCENT))
         return found
 
-    def _rate_figures(self) -> list[Figure]:
+    def _rate_figures(self) -> list[LiveFigure]:
         return [
             _figure(name, unit, self._counters[column][1])
             for column, (name, unit) in _RATES.items()
             if column in self._counters and (column != _GPU_ENERGY or self._gpus)
         ]
 
-    def _gpu_figures(self, *, are_used: bool) -> list[Figure]:
+    def _gpu_figures(self, *, are_used: bool) -> list[LiveFigure]:
         """Return the figures of the GPUs that the run has used, fullest first, or of the others."""
         gpus = enumerate(self._tail.gpus() if self._gpus else ())
         found = [(place, gpu, self._gpus[gpu.id]) for place, gpu in gpus if gpu.id in self._gpus]
@@ -153,7 +153,7 @@ class _GpuSeries:
         """Whether the tracked processes have used it, or may have."""
         return self.own_ram.peak is None or self.own_ram.peak > 0
 
-    def figures(self, gpu: Gpu, place: int) -> list[Figure]:
+    def figures(self, gpu: Gpu, place: int) -> list[LiveFigure]:
         ram = self.own_ram if self.is_used else self.ram
         return [
             _figure(f'GPU {place} RAM', BYTES, ram, gpu.total_ram),
@@ -204,8 +204,8 @@ _RATES = {
 _COUNTERS = ('combined_cpu', *_RATES)
 
 
-def _figure(name: str, unit: str, series: Series, whole: float | None = None) -> Figure:
-    return Figure(name, unit, series.last, series.last_known, series.peak, whole, series.points())
+def _figure(name: str, unit: str, series: Series, whole: float | None = None) -> LiveFigure:
+    return LiveFigure(name, unit, series.last, series.last_known, series.peak, whole, series.points())
 
 
 def _ending(meta: Meta, *, is_written: bool) -> str | None:

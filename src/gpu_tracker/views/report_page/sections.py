@@ -15,8 +15,8 @@ from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.result.sampling import record_of
 from gpu_tracker.system.terminal_text import shortened
 from gpu_tracker.views.bands import name_of
-from gpu_tracker.views.figures import difference, figures_of
 from gpu_tracker.views.report_page.elements import bar, definitions, element, level, table
+from gpu_tracker.views.tiles import difference, tiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -108,7 +108,7 @@ def _problems(recordings: Sequence[Recording]) -> Iterator[Element]:
 
 def figures(recordings: Sequence[Recording], names: Sequence[str]) -> Element | None:
     """Return the figures that decide: as tiles of one run, as a table of several with their differences."""
-    found = [{one.title: one for one in figures_of(recording)} for recording in recordings]
+    found = [{one.title: one for one in tiles_of(recording)} for recording in recordings]
     titles = list(dict.fromkeys(title for of_run in found for title in of_run))
     if not titles:
         return None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.recording.reading.recording import load
-from gpu_tracker.views.figures import difference, figures_of
 from gpu_tracker.views.report_page.elements import element, table, text_of
+from gpu_tracker.views.tiles import difference, tiles_of
 from support.recordings import totals_of, write_recording
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def shown(folder: Path, name: str) -> dict[str, tuple[str, str]]:
     totals = json.dumps(totals_of(name))
     with load(write_recording(folder / 'run.db', meta={'totals': totals})) as recording:
-        return {one.title: (one.text, one.note) for one in figures_of(recording)}
+        return {one.title: (one.text, one.note) for one in tiles_of(recording)}
 
 
 def test_the_figures_of_a_run_with_descendants_and_io(tmp_path: Path) -> None:

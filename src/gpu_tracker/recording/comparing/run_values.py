@@ -35,7 +35,7 @@ _SHORT: dict[Name, Name] = {
 """Names that may be written instead of longer ones."""
 
 
-class Figure(NamedTuple):
+class RunValue(NamedTuple):
     """A value in its base unit: bytes, seconds, percent, joules, count or bytes/s. Unknown is None.
 
     :ivar is_lower_bound: It may be too low.
@@ -46,10 +46,10 @@ class Figure(NamedTuple):
     is_lower_bound: bool = False
 
 
-def figures_of(result: usage.ResourceUsage) -> dict[Name, Figure]:
+def values_of(result: usage.ResourceUsage) -> dict[Name, RunValue]:
     """Return the figures of a result in the order of its report, but those of sections that it does not have."""
     return {
-        name: Figure(unit, figures.value(result, path), path in result.lower_bounds)
+        name: RunValue(unit, figures.value(result, path), path in result.lower_bounds)
         for name, unit in result_units().items()
         if getattr(result, name[0]) is not None
         for path in ('.'.join(name),)
@@ -66,18 +66,18 @@ def result_units() -> Mapping[Name, str]:
     }
 
 
-def region_figures(regions: Iterable[Region]) -> dict[Name, Figure]:
+def region_values(regions: Iterable[Region]) -> dict[Name, RunValue]:
     """Return the figures of all regions by their names, in the order in which these were first entered."""
     by_name: dict[str, list[Region]] = defaultdict(list)
     for region in regions:
         by_name[region.name].append(region)
-    found: dict[Name, Figure] = {}
+    found: dict[Name, RunValue] = {}
     for name, calls in by_name.items():
         for figure, (unit, read) in REGION_FIGURES.items():
-            found[REGIONS, name, figure] = Figure(unit, read(calls))
+            found[REGIONS, name, figure] = RunValue(unit, read(calls))
         for part in sorted({part for call in calls for part in call.io or ()}):
             values = [None if call.io is None else _middle(call.io.get(part)) for call in calls]
-            found[REGIONS, name, _IO, part] = Figure(io_unit(part), _sum(values))
+            found[REGIONS, name, _IO, part] = RunValue(io_unit(part), _sum(values))
     return found
 
 

@@ -16,8 +16,8 @@ _LEAST_CHANGE = 0.05
 """In percent: smaller ones would be shown as none."""
 
 
-class Figure(NamedTuple):
-    """One figure.
+class Tile(NamedTuple):
+    """One tile of a page.
 
     :ivar title: What it is.
     :ivar value: In its base unit; None if it is not known.
@@ -31,7 +31,7 @@ class Figure(NamedTuple):
     note: str
 
 
-def figures_of(recording: Recording) -> list[Figure]:
+def tiles_of(recording: Recording) -> list[Tile]:
     """Return the figures of a recording; none if it has no result."""
     try:
         usage = recording.summary()
@@ -44,7 +44,7 @@ def figures_of(recording: Recording) -> list[Figure]:
             note = figures.fill(row.note, usage)
             if path == _FULLEST:
                 note = '; '.join(f'{gpu}: {line}' for gpu, line in figures.lines_of_gpus(usage))
-            found.append(Figure(row.label, figures.value(usage, path), figures.text(usage, path), note))
+            found.append(Tile(row.label, figures.value(usage, path), figures.text(usage, path), note))
     return found
 
 
