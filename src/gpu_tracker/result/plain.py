@@ -10,7 +10,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from gpu_tracker.errors import ReportError
-from gpu_tracker.limits import ENDINGS
+from gpu_tracker.figures import figures
+from gpu_tracker.limits import ENDINGS, REASONS
 from gpu_tracker.result import cuda_usage, usage
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS
 
@@ -23,6 +24,8 @@ _UNIT = 'unit'
 _NO_JSON = (
     'This is no JSON. from_json takes the text of a report, which is what its file holds, not the name of the file.'
 )
+_CHOICES = {'ending': ENDINGS, 'endings': REASONS}
+"""The texts that figures of these units can have."""
 _ACCEPTED = {float: 'a number', int: 'a whole number', bool: 'true or false', str: 'a text'}
 
 
@@ -66,8 +69,11 @@ def _record(kind: Any, plain: object, path: str) -> Any:  # noqa: ANN401 - a cla
     }
     if _UNIT in values and kind is not usage.EnergyUsage:
         _check(f'{path}.{_UNIT}', values[_UNIT], TIME_UNITS if kind is usage.ComputeTime else MEMORY_UNITS)
-    if values.get('termination_reason') is not None:
-        _check('termination_reason', values['termination_reason'], ENDINGS)
+    if issubclass(kind, usage.ResourceUsage):
+        for name, row in figures().items():
+            found = values.get(name) if row.unit in _CHOICES else None
+            for text in [found] if isinstance(found, str) else found or ():
+                _check(name, text, _CHOICES[row.unit])
     return kind(**values)
 
 

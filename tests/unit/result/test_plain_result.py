@@ -193,6 +193,8 @@ def test_what_is_wrong_in_a_report_of_strangers_is_named(section: str, changes: 
 def test_a_reason_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match=r"termination_reason has to be 'time_limit' or .*, but is 'boredom'"):
         ResourceUsage.from_dict(PLAIN | {'termination_reason': 'boredom'})
+    with pytest.raises(ValueError, match=r"exceeded_limits has to be 'time_limit' or .*, but is 'boredom'"):
+        ResourceUsage.from_dict(PLAIN | {'exceeded_limits': ['time_limit', 'boredom']})
 
 
 def test_what_is_nested_too_deep_is_refused() -> None:
