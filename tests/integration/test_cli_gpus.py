@@ -118,7 +118,8 @@ def test_processes_have_their_users_ages_and_commands(machine: Machine) -> None:
     commands = ['cat', 'train.py'] if cat < train else ['train.py', 'cat']
     row = ['0', '[~]', 'Simulated GPU', '0%', '9.0/10.0', 'N/A', 'N/A', 'N/A']
     *left, since, listed, command = cells(table[1])
-    assert (left, listed, command) == ([*row, USER], ','.join(pids), ', '.join(commands))
+    listed_with_percent = ','.join(f'{pid} 0%' for pid in pids)
+    assert (left, listed, command) == ([*row, USER], listed_with_percent, ', '.join(commands))
     assert since in ages
     assert gpu['status'] == 'in_use'
     processes = {process['pid']: process for process in gpu['processes']}
@@ -158,7 +159,7 @@ def test_processes_of_another_user(machine: Machine) -> None:
     assert since in ages_since(begun)
     assert [cells(row)[-4:] for row in rows[1:]] == [
         [name, since, str(other), 'cat'],
-        [f'{name},?', since, f'{other},{NO_SUCH_PROCESS}', 'cat'],
+        [f'{name},?', since, f'{other} 0%,{NO_SUCH_PROCESS} 0%', 'cat'],
     ]
     assert [cells(row)[1] for row in rows[1:]] == ['[~]', '[!]']  # where one cannot be seen there may be others
 

@@ -175,9 +175,14 @@ def _process_cells(processes: Sequence[GpuProcess] | None, now: float) -> dict[s
     return {
         'users': _each_once((process.user or _UNSEEN for process in processes), ','),
         'since': ago(now - min(starts)) if starts else _UNKNOWN,
-        'pids': _each_once((str(process.pid) for process in processes), ','),
+        'pids': _each_once((_pid(process, alone=len(processes) == 1) for process in processes), ','),
         'command': _each_once((process.program for process in processes if process.program), ', ') or _UNKNOWN,
     }
+
+
+def _pid(process: GpuProcess, *, alone: bool) -> str:
+    """Return the process ID, with its share of the utilization if there are others."""
+    return f'{process.pid}' if alone or process.utilization is None else f'{process.pid} {process.utilization}%'
 
 
 def _each_once(words: Iterable[str], separator: str) -> str:

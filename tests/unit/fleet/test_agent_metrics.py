@@ -199,6 +199,13 @@ def test_processes_and_users_are_told_only_where_that_is_wanted() -> None:
     ]
 
 
+def test_utilization_of_processes_as_far_as_it_is_known() -> None:
+    first, second, third = SHARED.processes
+    gpu = SHARED._replace(processes=(first._replace(utilization=40), second._replace(utilization=0), third))
+    found = series(Host(gpu), 'gpu_process_utilization_ratio', export_processes=True)
+    assert ends(found, 'index', 'pid') == [('2', '5101', 0.4), ('2', '5102', 0)]
+
+
 def test_users() -> None:
     host = Host(SHARED, UNSEEN)
     assert series(host, 'gpu_process_', export_users=True) == {}

@@ -69,6 +69,7 @@ GPU = {
             'program': 'train.py',
             'started': 1_700_000_000.5,
             'memory_bytes': 19_000,
+            'utilization_percent': 40,
             'computes': True,
         }
     ],
@@ -134,7 +135,14 @@ def test_an_honest_report_is_read_whole():
                 health=HEALTH,
                 processes=(
                     ProcessReport(
-                        14586, 'alice', 'python train.py', 'train.py', 1_700_000_000.5, 19_000, computes=True
+                        14586,
+                        'alice',
+                        'python train.py',
+                        'train.py',
+                        1_700_000_000.5,
+                        19_000,
+                        computes=True,
+                        utilization_percent=40.0,
                     ),
                 ),
                 claim=ClaimReport(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.gpus.table import table_text
-from support.gpus.example_gpus import GPUS, NOW, UNIFIED, user_name
+from support.gpus.example_gpus import GPUS, NOW, SHARED, UNIFIED, user_name
 
 TABLES = Path(__file__).resolve().parents[2] / 'data' / 'gpu_table'
 WIDTHS = (80, 120, 200)
@@ -86,6 +86,14 @@ def test_a_narrow_terminal_still_shows_what_is_free_and_what_is_wrong():
 
 def test_a_gpu_without_memory_of_its_own():
     assert table([UNIFIED], width=80) == UNIFIED_AT_80
+
+
+def test_each_of_several_processes_has_its_share_of_the_utilization():
+    first, second, third = SHARED.processes
+    shared = SHARED._replace(processes=(first._replace(utilization=40), second._replace(utilization=0), third))
+    assert '  5101 40%,5102 0%,5177  ' in table_text([shared], width=None, now=NOW, user_name=user_name)
+    alone = SHARED._replace(processes=(first._replace(utilization=40),))
+    assert '  5101  ' in table_text([alone], width=None, now=NOW, user_name=user_name)
 
 
 def test_no_gpus():

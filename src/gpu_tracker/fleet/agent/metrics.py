@@ -97,7 +97,7 @@ class HostCollector(Collector):
         yield from (_figure(figure, devices) for figure in _FIGURES)
         yield from health_families([(gpu.health, labels) for gpu, labels in devices if gpu.health is not None], _LABELS)
         if self._export_processes:
-            yield _processes(devices, with_users=self._export_users)
+            yield from _processes(devices, with_users=self._export_users)
         if self._export_users:
             yield from _users(devices)
 
@@ -167,16 +167,21 @@ def _figure(figure: _Figure, devices: Iterable[_Device]) -> Metric:
     return family
 
 
-def _processes(devices: Iterable[_Device], *, with_users: bool) -> Metric:
+def _processes(devices: Iterable[_Device], *, with_users: bool) -> Iterator[Metric]:
     own = ('pid', 'program', 'user') if with_users else ('pid', 'program')
-    family = _gauge('process_memory', 'bytes', 'Memory of the GPU that a process has.', (*_LABELS, *own))
+    memory = _gauge('process_memory', 'bytes', 'Memory of the GPU that a process has.', (*_LABELS, *own))
+    text = 'Share of the time in which the GPU worked for a process, from 0 to 1.'
+    utilization = _gauge('process_utilization', 'ratio', text, (*_LABELS, *own))
     for gpu, labels in devices:
         for process in gpu.processes or ():
+            program = _label(process.program)[:_LONGEST_PROGRAM]
+            values = (*labels, *(str(process.pid), program, _user(process))[: len(own)])
             if process.memory_bytes is not None:
-                program = _label(process.program)[:_LONGEST_PROGRAM]
-                values = (str(process.pid), program, _user(process))[: len(own)]
-                family.add_metric((*labels, *values), process.memory_bytes)
-    return family
+                memory.add_metric(values, process.memory_bytes)
+            if process.utilization_percent is not None:
+                utilization.add_metric(values, process.utilization_percent / _PERCENT)
+    yield memory
+    yield utilization
 
 
 def _users(devices: Sequence[_Device]) -> Iterator[Metric]:

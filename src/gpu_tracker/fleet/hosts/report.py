@@ -51,6 +51,8 @@ class ProcessReport(NamedTuple):
     memory_bytes: int | None = None
     computes: bool | None = None
     """False: it only draws."""
+    utilization_percent: float | None = None
+    """Of the time since the reading before."""
 
 
 class ClaimReport(NamedTuple):
@@ -289,6 +291,7 @@ def _process(process: Mapping[str, object]) -> ProcessReport:
         program=untrusted.text(process.get('program')),
         started=untrusted.number(process.get('started')),
         memory_bytes=untrusted.whole(process.get('memory_bytes')),
+        utilization_percent=untrusted.number(process.get('utilization_percent'), most=100),
         computes=untrusted.flag(process.get('computes')),
     )
 
