@@ -59,7 +59,7 @@ def peer(machine: Machine, program: str) -> Any:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    """Give three GPUs: one with a process, one with two, and one that is free."""
+    """Give three GPUs: with one process, with two, and free."""
     found = Machine(tmp_path)
     with running() as one, running() as other:
         total = {'total': 80 * GB, 'temperature': 40}
