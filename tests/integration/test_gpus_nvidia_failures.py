@@ -42,7 +42,7 @@ NO_DRIVER = [['info', 'No GPU driver is at work on this machine: GPU figures are
 SEE_PERMISSION = 'See "gpu-tracker explain driver-permission".'
 NOT_ANSWERED = 'The GPU driver has not answered for 2 s; GPU figures are unknown, or lower bounds, until it does.'
 LOST_B = (
-    'GPU 1 (GPU-b) is lost: it has fallen off the bus or is otherwise out of reach (NVML code 15). '
+    'GPU 1 (GPU-b): lost: fallen off the bus or otherwise out of reach (NVML code 15). '
     'Its figures are unknown. See "gpu-tracker explain gpu-lost".'
 )
 
@@ -182,7 +182,7 @@ def test_no_permission_for_one_of_two(driver: SimulatedDriver, functions: str) -
     known = {'count': 2, 'expected': 2, 'main': 40, 'descendants': 0, 'combined': 40, 'missed': []}
     assert totals == {name: known.get(name) for name in NOTHING_KNOWN if name != 'devices'}
     assert messages == [
-        ['warning', f'GPU 1 may not be read by this user (NVML code 4); its figures are unknown. {SEE_PERMISSION}']
+        ['warning', f'GPU 1: may not be read by this user (NVML code 4). Its figures are unknown. {SEE_PERMISSION}']
     ]
 
 
@@ -196,7 +196,7 @@ def test_one_gpu_does_not_tell_its_memory(driver: SimulatedDriver) -> None:
     assert messages == [
         [
             'warning',
-            f'GPU 1 (GPU-b) may not be read by this user (NVML code 4); its figures are unknown. {SEE_PERMISSION}',
+            f'GPU 1 (GPU-b): may not be read by this user (NVML code 4). Its figures are unknown. {SEE_PERMISSION}',
         ]
     ]
 
@@ -212,7 +212,7 @@ def test_one_gpu_does_not_list_its_processes(driver: SimulatedDriver) -> None:
         [
             'warning',
             (
-                'GPU 1 (GPU-b) could not be read: the NVIDIA driver reports an unknown error (NVML code 999). '
+                'GPU 1 (GPU-b): cannot be read: unknown error of the NVIDIA driver (NVML code 999). '
                 'Its figures are unknown. See "gpu-tracker explain driver-fails".'
             ),
         ]

@@ -11,7 +11,7 @@ from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuProcess, GpuReading, Unseen
 from gpu_tracker.gpus.nvidia.calls import Calls, in_bus_order, percent, quietly
 from gpu_tracker.gpus.nvidia.device import NvidiaGpu
-from gpu_tracker.gpus.nvidia.errors import describe, explain_failed_init
+from gpu_tracker.gpus.nvidia.errors import DRIVER_TOO_OLD, describe, explain_failed_init
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class NvidiaBackend:
 
     def _report_failure(self, gpu: Gpu, code: int) -> None:
         if code == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:  # a matter of the driver, not of one GPU
-            self._reported.once(code, ('warning', describe('This machine', code)))
+            self._reported.once(code, ('warning', DRIVER_TOO_OLD))
         else:
             self._reported.once((gpu.number, code), ('warning', describe(_label(gpu), code)))
 

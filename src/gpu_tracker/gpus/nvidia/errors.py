@@ -21,24 +21,12 @@ _CAUSES = {
     999: 'unknown-error',
 }
 
-_PROBLEMS = {
-    4: f'{{}} may not be read by this user (NVML code 4); its figures are unknown. {_PERMISSION}',
-    13: (
-        '{} has an NVIDIA driver too old for a call that gpu-tracker needs (NVML code 13); some figures are unknown. '
-        f'{see("driver-too-old")}'
-    ),
-    15: (
-        '{} is lost: it has fallen off the bus or is otherwise out of reach (NVML code 15). Its figures are unknown. '
-        f'{_LOST}'
-    ),
-    16: f'{{}} needs a reset before it can be used again (NVML code 16); its figures are unknown. {_LOST}',
-    999: (
-        '{} could not be read: the NVIDIA driver reports an unknown error (NVML code 999). Its figures are unknown. '
-        f'{_FAILS}'
-    ),
-}
+DRIVER_TOO_OLD = (
+    'This machine has an NVIDIA driver too old for a call that gpu-tracker needs (NVML code 13); some figures are '
+    f'unknown. {see("driver-too-old")}'
+)
 
-_STATES = {
+_PROBLEMS = {
     4: 'may not be read by this user (NVML code 4)',
     6: 'the driver does not know it any more (NVML code 6)',
     15: 'lost: fallen off the bus or otherwise out of reach (NVML code 15)',
@@ -78,15 +66,14 @@ _INIT_PROBLEMS = {
 
 
 def describe(label: str, code: int) -> str:
-    """Return a sentence on a GPU, called by its label, whose call was answered with a code."""
-    other = f'{{}} could not be read (NVML code {code}); its figures are unknown. {_FAILS}'
-    problem = _PROBLEMS.get(code, other)
-    return problem.format(label)
+    """Return a message about a GPU whose call was answered with a code."""
+    where = {4: _PERMISSION, 15: _LOST, 16: _LOST}.get(code, _FAILS)
+    return f'{label}: {problem_of(code)}. Its figures are unknown. {where}'
 
 
 def problem_of(code: int) -> str:
     """Return what is wrong with a GPU that answers with a code, in words that follow its name and a colon."""
-    return _STATES.get(code, f'cannot be read (NVML code {code})')
+    return _PROBLEMS.get(code, f'cannot be read (NVML code {code})')
 
 
 def why_no_accounts(code: int) -> str:
