@@ -78,7 +78,7 @@ class Figure(NamedTuple):
     :ivar of_ranks: The figure of a job is the :data:`SUM` or the :data:`LARGEST` of those of its ranks; empty: neither
         is true, such as for a figure of the machine, or reports of jobs have something better.
     :ivar in_summary: The summary has a line of the label if it has no other line with the figure.
-    :ivar short: The title of a column of ranks; empty: the label.
+    :ivar short: The label in reports of jobs; empty: the same.
     """
 
     path: str
@@ -220,7 +220,7 @@ ROWS = (
     ),
     Figure(
         'own_group.cpu_seconds', 'seconds', 'CPU of own group', 'CPU time, with daemons',
-        when=lambda usage: usage.own_group.made_in is not None, of_ranks=SUM,
+        when=lambda usage: usage.own_group.made_in is not None, of_ranks=SUM, short='Group CPU',
     ),
     Figure('own_group.user_cpu_seconds', 'seconds', of_ranks=SUM),
     Figure('own_group.system_cpu_seconds', 'seconds', of_ranks=SUM),

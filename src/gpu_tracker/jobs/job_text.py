@@ -90,7 +90,8 @@ def other_figures(report: JobReport) -> Iterator[tuple[str, str, str]]:
     """Yield the labelled figures without a line of their own: label, value, and what it is of."""
     for path, row in of_job().items():
         if row.label and report.figures.get(path) and path not in {_READ, _WRITTEN}:
-            yield row.label, of(report, path), 'in the largest rank' if row.of_ranks == LARGEST else 'of all ranks'
+            note = 'in the largest rank' if row.of_ranks == LARGEST else 'of all ranks'
+            yield row.short or row.label, of(report, path), note
 
 
 def of(report: JobReport | RankReport, path: str) -> str:

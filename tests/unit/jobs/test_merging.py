@@ -137,7 +137,7 @@ def test_ranks_without_gpus_do_not_make_gpu_memory_of_others_a_lower_bound() -> 
     with_gpu['totals']['gpu']['combined'] = GIB
     report = merged(with_gpu, record(1, node='n2'))
     assert (report.figures, report.lower_bounds) == ({'max_gpu_ram.combined': GIB}, ())
-    assert 'Peak GPU memory 1.07 GB in the largest rank' in job_text.as_summary(report)
+    assert 'GPU RAM     1.07 GB in the largest rank' in job_text.as_summary(report)
 
 
 def test_recordings_know_the_largest_sum_at_one_moment() -> None:
