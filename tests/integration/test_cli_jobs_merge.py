@@ -89,8 +89,8 @@ def test_json_has_all_of_it(folder: Path, tmp_path: Path) -> None:
         'jobs', 'launchers', 'is_running', 'is_lower_bound', 'started', 'ended', 'seconds', 'ranks_expected',
         'ranks_started', 'never_started', 'states', 'restarted', 'cpu_seconds', 'cpu_seconds_allotted', 'gpu_seconds',
         'gpu_seconds_allotted', 'gpu_joules', 'cpu_package_joules', 'read', 'written', 'max_ram_of_rank',
-        'max_ram_of_node', 'asked_ram_of_node', 'nodes', 'ranks', 'imbalance', 'regions', 'oom_kills', 'figures',
-        'lower_bounds', 'problems',
+        'max_ram_of_node', 'asked_ram_of_node', 'nodes', 'gpus', 'ranks', 'imbalance', 'regions', 'oom_kills',
+        'figures', 'lower_bounds', 'problems',
     ]  # fmt: skip
     assert list(report['ranks'][0]) == [
         'label', 'job', 'array_task', 'step', 'rank', 'attempt', 'node', 'state', 'exit_code', 'signal', 'started',

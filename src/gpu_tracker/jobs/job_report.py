@@ -111,6 +111,28 @@ class NodeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class UsedGPU:
+    """One GPU that ranks used.
+
+    :ivar node: The node.
+    :ivar label: Its name on the node: ``GPU 3``.
+    :ivar uuid: Its UUID.
+    :ivar capacity: Its memory.
+    :ivar max_ram: The most memory of it that all ranks there had: between the largest of one rank and the sum of all.
+    :ivar mean_percent: How busy it was on average, whoever used it, in the rank in which it was busiest.
+    :ivar ranks: The labels of the ranks.
+    """
+
+    node: str
+    label: str
+    uuid: str
+    capacity: float | None
+    max_ram: Bounded
+    mean_percent: float | None
+    ranks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupKills:
     """A control group in which the kernel has killed processes for lack of memory while ranks ran in it.
 
@@ -207,6 +229,7 @@ class JobReport:
     :ivar max_ram_of_node: The most RAM of the ranks on any one node, see :attr:`NodeReport.max_ram`.
     :ivar asked_ram_of_node: What the job was given of the node that was given most.
     :ivar nodes: The nodes by their names.
+    :ivar gpus: The GPUs that ranks used, fullest first.
     :ivar ranks: The ranks in order, each with all its attempts.
     :ivar imbalance: How unequal the ranks were, by step and figure.
     :ivar regions: The regions of the program, where there are recordings that have some.
@@ -240,6 +263,7 @@ class JobReport:
     max_ram_of_node: Bounded | None
     asked_ram_of_node: int | None
     nodes: tuple[NodeReport, ...]
+    gpus: tuple[UsedGPU, ...]
     ranks: tuple[RankReport, ...]
     imbalance: tuple[Imbalance, ...]
     regions: tuple[JobRegion, ...]

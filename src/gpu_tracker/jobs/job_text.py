@@ -34,6 +34,7 @@ _IN_WORDS = {
     RUNNING: 'still running',
     UNMEASURED: 'not measured',
 }
+_MOST_GPUS = 4
 FIGURES = {
     'seconds': ('time', 'seconds'),
     'cpu_seconds': ('CPU time', 'seconds'),
@@ -70,6 +71,7 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
             'GPU',
             used_of_allotted(report.gpu_seconds, report.gpu_seconds_allotted, 'GPU', at_least=report.is_lower_bound),
         )
+    yield from gpu_lines(report)
     yield from _ram(report)
     for first, imbalance in enumerate(report.imbalance):
         name, unit = FIGURES[imbalance.figure]
@@ -84,6 +86,18 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
         gpus, packages = figure(report.gpu_joules, 'joules'), figure(report.cpu_package_joules, 'joules')
         yield 'Energy', f'GPUs in use {gpus}, CPU packages {packages}'
     yield from _problems(report)
+
+
+def gpu_lines(report: JobReport) -> Iterator[tuple[str, str]]:
+    """Yield a line for each of the fullest GPUs that ranks used: its name, and what they had of it."""
+    for gpu in report.gpus[:_MOST_GPUS]:
+        ranks = named(gpu.ranks[0]) if len(gpu.ranks) == 1 else f'ranks {listed(gpu.ranks)}'
+        busy = figure(gpu.mean_percent, 'percent')
+        place = f' on {printable(gpu.node)}' if len(report.nodes) > 1 else ''
+        yield gpu.label, f'{bounded(gpu.max_ram)} of {figure(gpu.capacity, "bytes")}, {busy} busy{place}; {ranks}'
+    more = len(report.gpus) - _MOST_GPUS
+    if more > 0:
+        yield '', f'and {more:,} more GPUs: -f json has them'
 
 
 def other_figures(report: JobReport) -> Iterator[tuple[str, str, str]]:

@@ -15,11 +15,11 @@ import signal
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from gpu_tracker import figures
+from gpu_tracker import figures, vendors
 from gpu_tracker.job import job_name
 from gpu_tracker.jobs.group_kills import group_kills
 from gpu_tracker.jobs.job_regions import merged_regions
-from gpu_tracker.jobs.job_report import Imbalance, JobReport, NodeReport, RankReport
+from gpu_tracker.jobs.job_report import Imbalance, JobReport, NodeReport, RankReport, UsedGPU
 from gpu_tracker.jobs.moments import covered, largest_sum, largest_sum_of_bounds, once
 from gpu_tracker.jobs.records import ENDED, FAILED, KILLED, LOST, RUNNING, STATES, figure_or_none
 from gpu_tracker.jobs.runs import grouped, named, runs_of
@@ -103,6 +103,7 @@ def merge(
         max_ram_of_node=max((node.max_ram for node in nodes), key=_size, default=None),
         asked_ram_of_node=_largest(node.asked_ram for node in nodes),
         nodes=tuple(nodes),
+        gpus=tuple(sorted(_used_gpus(runs, usages), key=lambda gpu: -(gpu.max_ram.upper or gpu.max_ram.lower or 0))),
         ranks=ranks,
         imbalance=tuple(_imbalances([rank for run, rank in zip(runs, ranks, strict=True) if run.is_last])),
         regions=() if calls_of is None else merged_regions((run.label, calls_of(run.record)) for run in last),
@@ -171,6 +172,38 @@ def _figures(
             if len(known) < len(with_row) or any(path in rank.lower_bounds for rank in with_row):
                 lower_bounds.append(path)
     return found, tuple(lower_bounds)
+
+
+def _used_gpus(runs: Sequence[Run], usages: Sequence[ResourceUsage | None]) -> Iterator[UsedGPU]:
+    """Yield each GPU that ranks used, with what they had of it."""
+    used = [
+        (run, usage, gpu)
+        for run, usage in zip(runs, usages, strict=True)
+        if usage is not None
+        for gpu in usage.gpus or ()
+        if gpu.max_ram.combined or gpu.own_utilization.max_percent
+    ]
+    for (node, _), of_gpu in grouped(used, lambda found: (found[0].node, found[2].uuid)).items():
+        gpu = of_gpu[0][2]
+        paths = [f'gpus.{figures.place_of(one)}' for _, _, one in of_gpu]
+        sizes = [
+            figures.value(usage, f'{path}.max_ram.combined') for path, (_, usage, _) in zip(paths, of_gpu, strict=True)
+        ]
+        is_known = None not in sizes and not any(
+            f'{path}.max_ram.combined' in usage.lower_bounds for path, (_, usage, _) in zip(paths, of_gpu, strict=True)
+        )
+        known = [size for size in sizes if size is not None]
+        largest = max(known, default=None)
+        at_once = sum(known) if is_known else None
+        yield UsedGPU(
+            node=node,
+            label=vendors.label(gpu.vendor, gpu.index),
+            uuid=gpu.uuid,
+            capacity=figures.value(of_gpu[0][1], f'{paths[0]}.capacity'),
+            max_ram=Bounded(largest if largest == at_once or not is_known else None, largest, at_once),
+            mean_percent=_largest(one.utilization.mean_percent for _, _, one in of_gpu),
+            ranks=tuple(dict.fromkeys(run.label for run, _, _ in of_gpu)),
+        )
 
 
 def _rank(run: Run, usage: ResourceUsage | None) -> RankReport:

@@ -92,6 +92,9 @@ def _tiles(report: JobReport) -> Iterator[tuple[str, str, str]]:
         text = job_text.used_of_allotted(report.gpu_seconds, report.gpu_seconds_allotted, 'GPU', at_least=False)
         value, _, allotted = text.partition(' of ')
         yield 'GPUs busy', value, f'of {allotted}' if allotted else 'those that the ranks used'
+    for title, text in job_text.gpu_lines(report):
+        value, _, note = text.partition(' of ')
+        yield title or 'More GPUs', value, f'of {note}' if note else ''
     if report.max_ram_of_node is not None and report.max_ram_of_rank is not None:
         asked = report.asked_ram_of_node
         note = '' if asked is None else f'asked for {figure(asked, "bytes")} a node'

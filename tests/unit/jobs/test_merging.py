@@ -140,6 +140,51 @@ def test_ranks_without_gpus_do_not_make_gpu_memory_of_others_a_lower_bound() -> 
     assert 'GPU RAM     1.07 GB in the largest rank' in job_text.as_summary(report)
 
 
+def used_gpu(index: int, memory: int, busy: float, *, missed: bool = False) -> dict[str, Any]:
+    """Return the totals of a GPU that a rank had memory on."""
+    percents = dict.fromkeys(('utilization', 'max_utilization', 'own_utilization', 'max_own_utilization'), busy)
+    return percents | {
+        'uuid': f'uuid-{index}',
+        'name': 'A GPU',
+        'vendor': 'nvidia',
+        'index': index,
+        'place': str(index),
+        'capacity': 80 * GIB,
+        'system': memory,
+        'main': memory,
+        'descendants': 0,
+        'combined': memory,
+        'missed': ['combined'] if missed else [],
+        'others': False,
+        'is_used': True,
+        'is_visible': False,
+    }
+
+
+def test_two_ranks_on_two_gpus() -> None:
+    report = merged(record(0, gpus=[used_gpu(0, GIB, 10.0)]), record(1, gpus=[used_gpu(3, 2 * GIB, 50.0)]))
+    assert [(gpu.label, gpu.max_ram.value, gpu.mean_percent, gpu.ranks) for gpu in report.gpus] == [
+        ('GPU 3', 2 * GIB, 50.0, ('1',)),
+        ('GPU 0', GIB, 10.0, ('0',)),
+    ]
+    assert list(job_text.gpu_lines(report)) == [
+        ('GPU 3', '2.15 GB of 85.9 GB, 50 % busy; rank 1'),
+        ('GPU 0', '1.07 GB of 85.9 GB, 10 % busy; rank 0'),
+    ]
+    assert 'GPU 3' in str(job_page(report))
+
+
+def test_two_ranks_on_one_gpu_had_between_the_largest_and_the_sum() -> None:
+    report = merged(record(0, gpus=[used_gpu(0, GIB, 40.0)]), record(1, gpus=[used_gpu(0, 2 * GIB, 50.0)]))
+    assert list(job_text.gpu_lines(report)) == [('GPU 0', '2.15 GB to 3.22 GB of 85.9 GB, 50 % busy; ranks 0-1')]
+
+
+def test_a_rank_whose_gpu_memory_is_a_lower_bound() -> None:
+    one = record(0, gpus=[used_gpu(0, GIB, 40.0)])
+    one['totals']['lower_bounds'] = {'gpus.0.max_ram.combined': 'a GPU could not be read all the time'}
+    assert list(job_text.gpu_lines(merged(one))) == [('GPU 0', '≥ 1.07 GB of 85.9 GB, 40 % busy; rank 0')]
+
+
 def test_recordings_know_the_largest_sum_at_one_moment() -> None:
     series = {'rank-0': [(0.0, 1.0), (5.0, 3.0), (6.0, 0.0)], 'rank-1': [(5.5, 4.0), (7.0, 0.0)]}
     report = merged(record(0, ram=3), record(1, ram=4), series_of=lambda one: series[one.name])
