@@ -86,11 +86,14 @@ def test_samples_of_gpus_and_processes_are_read_once_too(path: Path, tail: Tail)
     assert [(one.t, one.process, one.cpu) for one in tail.process_samples()] == [(3.0, 2, 1.0)]
 
 
+GPU = (1, 'GPU-1', None, None)
+
+
 def test_the_peaks_of_gpus_are_those_of_the_whole_run(tmp_path: Path) -> None:
     path = tmp_path / 'long.db'
     hours = [(hour * 3_600_000_000, 1, 10 - hour, None, 100 * hour) for hour in range(4)]
     later = [(3 * 3_600_000_000 + 1_000_000, 2, None, 7, None)]
-    write_recording(path, rows=busy_rows(4, interval=3600.0), gpu_samples=[*hours, *later])
+    write_recording(path, rows=busy_rows(4, interval=3600.0), gpus=[GPU], gpu_samples=[*hours, *later])
     with Tail(path) as tail:
         assert tail.gpu_peaks() == {}
         samples(tail)
@@ -101,7 +104,7 @@ def test_the_peaks_of_gpus_are_those_of_the_whole_run(tmp_path: Path) -> None:
 
 def test_a_recording_of_an_age_is_read_in_an_instant(tmp_path: Path) -> None:
     path = tmp_path / 'age.db'
-    write_recording(path, rows=[(2**62 / 1e6, {})], gpu_samples=[(5, 1, 3, 2, 1)])
+    write_recording(path, rows=[(2**62 / 1e6, {})], gpus=[GPU], gpu_samples=[(5, 1, 3, 2, 1)])
     with Tail(path) as tail:
         samples(tail)
         assert tail.gpu_peaks() == {1: (3072, 2048, 0.01)}

@@ -114,22 +114,6 @@ class Database:
                         raise self.wrong_type(table, name, value, allowed)
             yield from batch
 
-    def maxima(
-        self, table: str, columns: Sequence[str], group: str, *, since: int, until: int
-    ) -> Iterator[tuple[int | None, ...]]:
-        """Yield for each value of the integer column ``group`` that value and the largest of each of ``columns``.
-
-        :param since: The time ``t`` after which rows count.
-        :param until: That of the last row that counts.
-        """
-        largest = ', '.join(f'max({column})' for column in columns)
-        statement = f'SELECT {group}, {largest} FROM {table} WHERE t > ? AND t <= ? GROUP BY {group}'  # noqa: S608 - our own names
-        for row in self._batch(statement, [since, until])[0]:
-            for value, name in zip(row, [group, *columns], strict=True):
-                if type(value) not in INTEGER_OR_NONE:
-                    raise self.wrong_type(table, name, value, INTEGER_OR_NONE)
-            yield row
-
     def batches(
         self,
         table: str,

@@ -9,12 +9,10 @@ import os
 import sys
 import time
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.recording.reading.database import Database
 from gpu_tracker.recording.reading.device_rows import (
-    in_bytes,
-    in_percent,
     read_gpu_samples,
     read_gpus,
     read_process_samples,
@@ -31,10 +29,8 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.model import Gpu, GpuSample, Meta, ProcessRecord, ProcessSample
     from gpu_tracker.recording.reading.samples import Values
 
-    Peaks = tuple[int | None, int | None, float | None]
+    Peaks = tuple[float | None, float | None, float | None]
     """Bytes in use, those of the tracked processes, and percent."""
-
-Number = TypeVar('Number', int, float)
 
 _MICRO = 1e6
 _GPU_MINUTES = 300_000_000
@@ -147,20 +143,16 @@ class Tail:
 
         What :meth:`gpu_samples` yields from then on are samples of the last minutes and later ones.
         """
-        found: dict[int, Peaks] = {}
         last = self._after
         if last is None:
-            return found
+            return {}
         self._after_gpus = last - _GPU_MINUTES, _LARGEST
-        columns = 'ram', 'combined_ram', 'utilization'
-        at_once = max(_AT_ONCE, last // _MOST_PARTS)
-        for since in range(-1, last, at_once):
-            until = min(since + at_once, last)
-            for gpu, *values in self._database.maxima('gpu_samples', columns, 'gpu', since=since, until=until):
-                ram, combined_ram, utilization = values
-                peaks = in_bytes(ram), in_bytes(combined_ram), in_percent(utilization)
-                found[gpu or 0] = _larger(found.get(gpu or 0, (None, None, None)), peaks)
-        return found
+        parts = min(last // _AT_ONCE + 1, _MOST_PARTS)
+        of_gpus = Samples(self._database, self._stored, None, last).of_each_gpu([gpu.id for gpu in self.gpus()], parts)
+        return {
+            gpu: (series['ram'].largest, series['combined_ram'].largest, series['utilization'].largest)
+            for gpu, (_, _, series) in of_gpus.items()
+        }
 
     def gpu_samples(self) -> Iterator[GpuSample]:
         """Yield what each GPU showed at each new sample."""
@@ -203,11 +195,3 @@ class Tail:
             for number, parent, pid, name, attributes, start in rows
         ]
         return sorted(found, key=lambda region: (region.start, region.id))
-
-
-def _larger(first: Peaks, second: Peaks) -> Peaks:
-    return _max(first[0], second[0]), _max(first[1], second[1]), _max(first[2], second[2])
-
-
-def _max(first: Number | None, second: Number | None) -> Number | None:
-    return second if first is None else first if second is None else max(first, second)
