@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.bindings import make
@@ -26,6 +26,7 @@ from gpu_tracker.recording.comparing.compared import (
 from gpu_tracker.recording.comparing.conditions import check
 from gpu_tracker.recording.comparing.run_values import REGIONS, region_values, values_of, written
 from gpu_tracker.recording.comparing.statistics import geometric_mean, ratio_of
+from gpu_tracker.recording.reading.plain import plain
 from gpu_tracker.recording.reading.recording import Recording, load
 
 if TYPE_CHECKING:
@@ -70,11 +71,11 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON knows: dictionaries, lists, texts, numbers and None."""
-        plain: dict[str, Any] = _plain(asdict(self))
-        plain['incomplete'] = list(self.incomplete)
-        for difference in plain['differences']:
+        found: dict[str, Any] = plain(self)
+        found['incomplete'] = list(self.incomplete)
+        for difference in found['differences']:
             difference['values'] = dict(difference['values'])
-        return plain
+        return found
 
     def _repr_html_(self) -> str:
         """Return what differs as tables, for notebooks."""
@@ -248,9 +249,3 @@ def _unpaired(read: Mapping[str, Sequence[_Read]]) -> Iterable[UnpairedRegion]:
         present = tuple(group for group, regions in by_group.items() if region in regions)
         if len(present) < len(read):
             yield UnpairedRegion(region, present, tuple(group for group in read if group not in present))
-
-
-def _plain(value: object) -> Any:  # noqa: ANN401 - as asdict
-    if isinstance(value, dict):
-        return {name: _plain(inner) for name, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
