@@ -217,16 +217,12 @@ class Samples:
 
     def _in_base_unit(self, name: str, values: Sequence[Any]) -> Values:
         unit = self._columns[name].small_unit
-        if unit == 1:
-            return values
         if unit.is_integer():
             whole = int(unit)
             return [None if value is None else value * whole for value in values]
+        # 1234567 / 1e6 is 1.234567, and 1234567 * 1e-6 is 1.2345669999999999.
         inverse = 1 / unit
-        if inverse.is_integer():
-            # 1234567 / 1e6 is 1.234567, and 1234567 * 1e-6 is 1.2345669999999999.
-            return [None if value is None else value / inverse for value in values]
-        return [None if value is None else value * unit for value in values]
+        return [None if value is None else value / inverse for value in values]
 
 
 def sums_in_sql(beyond: Mapping[str, Sequence[str]], path: str) -> dict[str, str]:
