@@ -81,17 +81,11 @@ class CsvFile:
         return now + self._interval > self._next + _TOLERANCE
 
     def published(self, now: float, totals: Totals) -> None:
-        """Write what was measured."""
-        if self._static is None:
-            self._static = static_values(totals, self._units)
-            self._lines += [_line(STATIC), _line(self._static), _line(TIMEPOINT)]
-        self.commit(now)
-
-    def commit(self, now: float) -> None:
         """Write what was measured; what cannot be written now is written later."""
         self._next = now + _INTERVAL
         if self._static is None:
-            return
+            self._static = static_values(totals, self._units)
+            self._lines += [_line(STATIC), _line(self._static), _line(TIMEPOINT)]
         for timestamp, values in self._samples:
             row = dict(zip(self._names, values, strict=True))
             self._lines.append(_line(self._rows.row(timestamp, row, self._static)))
@@ -102,6 +96,9 @@ class CsvFile:
             first = 0 if self._written else 3
             del self._lines[first : first + lost]
         self._write()
+
+    def commit(self, now: float) -> None:
+        """Do nothing: samples are written when totals are published."""
 
     def take_messages(self) -> list[Message]:
         """Return the messages for the user that were not taken yet."""
