@@ -53,8 +53,6 @@ _SOON = 0.1
 """Seconds to the next commit where the log of regions has more than was read, or a reader was in the way of this."""
 _MOST_WAITING = 10_000
 """Rows of a kind that wait where the disk is full: three hours at one sample a second, 10 MB."""
-_TRIAL = 256
-"""Rows with which it is tried whether there is room again."""
 _CLOCK_STEP_US = 20_000
 """By how much the wall clock has to differ from what was last noted to be noted again."""
 _LONGEST_LAST_READING = 3.0
@@ -184,7 +182,7 @@ class Recorder:
                 has_more = False  # the file system of the log is gone
             if has_more:
                 self._next = now + _SOON
-        self._note_clock(now)
+        self._note_clock()
         self._write()
         if self._pause_of_reader:
             self._next = min(self._next, now + self._pause_of_reader)
@@ -208,7 +206,7 @@ class Recorder:
             if 'termination_reason' in totals:
                 self._meta['termination_reason'] = totals['termination_reason']
         self._meta |= {'ended': ended, 'exit_code': exit_code}
-        self._note_clock(now, always=True)
+        self._note_clock(always=True)
         try:
             self._file.be_patient()
             self._write()
@@ -249,8 +247,7 @@ class Recorder:
         self._waiting[_MESSAGE] += [(self._time(now), *message) for message in totals['messages'][self._noted :]]
         self._noted = max(self._noted, len(totals['messages']))
 
-    def _note_clock(self, now: float, *, always: bool = False) -> None:
-        del now
+    def _note_clock(self, *, always: bool = False) -> None:
         at, unix = self._time(self._monotonic()), round(self._wall_clock() * 1e6)
         if always or self._clock_offset is None or abs(unix - at - self._clock_offset) > _CLOCK_STEP_US:
             self._clock_offset = unix - at
@@ -276,8 +273,6 @@ class Recorder:
         if self._regions is not None and self._regions.lost:
             self._meta['region_lines_lost'] = self._regions.lost
         try:
-            if self._is_failing:
-                self._write_some()
             self._file.write(self._statements())
         except Failure as error:
             if is_failure_of_data(error):
@@ -304,11 +299,6 @@ class Recorder:
             rows.clear()
         if self._regions is not None:
             self._regions.written()
-
-    def _write_some(self) -> None:
-        """Write the first rows alone where the disk was full: many of them would be prepared for nothing."""
-        self._file.write([(self._rows.sql, self._samples[:_TRIAL])])
-        del self._samples[:_TRIAL]
 
     def _write_one_by_one(self) -> None:
         """Write each row by itself and leave out those that cannot be stored: texts and numbers come from programs."""

@@ -138,6 +138,4 @@ def is_busy(error: Failure) -> bool:
 
 def is_failure_of_data(error: Exception) -> bool:
     """Return whether a value is one that cannot be stored, so that writing it again would fail again."""
-    return isinstance(error, (OverflowError, UnicodeError, ValueError)) or not isinstance(
-        error, _sqlite3.OperationalError
-    )
+    return not isinstance(error, _sqlite3.OperationalError)
