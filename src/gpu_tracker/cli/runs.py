@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker import killed_runs
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import RecordingError
-from gpu_tracker.system.terminal_text import GAP, Column, layout, padded, printable, shortened, width_of
+from gpu_tracker.system.terminal_text import Column, printable, table
 from gpu_tracker.units import text_of
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _started(run: KilledRun) -> str:
 
 
 def _table(runs: Sequence[KilledRun], width: int | None) -> Iterator[str]:
-    rows = [{column.name: column.title for column in _COLUMNS}]
+    rows = []
     for run in runs:
         entry = _entry(run)
         ram = entry['max_ram']
@@ -137,10 +137,4 @@ def _table(runs: Sequence[KilledRun], width: int | None) -> Iterator[str]:
             'max_ram': 'N/A' if ram is None else f'>={text_of(ram, "bytes")}',
             'command': printable(shlex.join(run.command)),
         })  # fmt: skip
-    contents = {name: max(width_of(row[name]) for row in rows) for name in rows[0]}
-    places = layout(_COLUMNS, contents, width, ('pid', 'started'))
-    for row in rows:
-        cells = [
-            padded(shortened(row[column.name], space), space, to_the_right=column.is_number) for column, space in places
-        ]
-        yield (' ' * GAP).join(cells).rstrip()
+    return table(_COLUMNS, rows, width, ('pid', 'started'))

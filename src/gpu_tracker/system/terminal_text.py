@@ -6,7 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 def printable(text: str) -> str:
@@ -95,6 +95,24 @@ def layout(
         del shown[name], widths[name]
     _widen(widths, contents, width - _total(widths))
     return [(column, widths[name]) for name, column in shown.items()]
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Sequence[Mapping[str, str]],
+    width: int | None,
+    left_out_first: Sequence[str] = (),
+) -> Iterator[str]:
+    """Yield a line of titles and the rows, by the names of the columns; a column without a single value is left out."""
+    used = [column for column in columns if any(row[column.name] for row in rows)]
+    lines = [{column.name: column.title for column in used}, *rows]
+    contents = {column.name: max(width_of(line[column.name]) for line in lines) for column in used}
+    shown = layout(used, contents, width, [name for name in left_out_first if name in contents])
+    for line in lines:
+        cells = [
+            padded(shortened(line[column.name], space), space, to_the_right=column.is_number) for column, space in shown
+        ]
+        yield (' ' * GAP).join(cells).rstrip()
 
 
 def _least(column: Column, content: int) -> int:

@@ -13,7 +13,7 @@ from gpu_tracker.recording.reading.model import or_unknown
 from gpu_tracker.recording.reading.plain import plain
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.result import formats
-from gpu_tracker.system.terminal_text import Column, layout, padded, printable, shortened, width_of
+from gpu_tracker.system.terminal_text import Column, printable, shortened, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -27,7 +27,6 @@ _MOST_ROWS = 200
 """Of a table as text; JSON has all."""
 _WIDEST_NAME = 60
 _NARROWEST_NAME = 16
-_GAP = '  '
 _INDENT = 2
 
 REGION_COLUMNS = (
@@ -231,7 +230,7 @@ def has_gpus(recording: Recording) -> bool:
 
 def _region_lines(regions: Sequence[PathFigures], left_out: int, width: int | None, *, has_gpus: bool) -> Iterator[str]:
     rows = region_rows(regions[:_MOST_ROWS], has_gpus=has_gpus)
-    yield from _table(REGION_COLUMNS, rows, width, _REGIONS_LEFT_OUT_FIRST)
+    yield from table(REGION_COLUMNS, rows, width, _REGIONS_LEFT_OUT_FIRST)
     if len(regions) > _MOST_ROWS:
         yield f'{len(regions) - _MOST_ROWS:,} more lines are left out: -f json has them'
     if left_out:
@@ -297,7 +296,7 @@ def _process_lines(processes: Sequence[ProcessFigures], width: int | None) -> It
         }
         for process in islice(processes, _MOST_ROWS)
     ]
-    yield from _table(_PROCESS_COLUMNS, rows, width, ('parent', 'first'))
+    yield from table(_PROCESS_COLUMNS, rows, width, ('parent', 'first'))
     if len(processes) > _MOST_ROWS:
         yield f'{len(processes) - _MOST_ROWS:,} more lines are left out: -f json has them'
 
@@ -305,21 +304,3 @@ def _process_lines(processes: Sequence[ProcessFigures], width: int | None) -> It
 def _shortened_list(lines: Sequence[str], what: str) -> list[str]:
     more = len(lines) - _MOST_ROWS
     return [*lines[:_MOST_ROWS], *([f'{more:,} more {what} are left out: -f json has them'] if more > 0 else [])]
-
-
-def _table(
-    columns: Sequence[Column], rows: Sequence[Mapping[str, str]], width: int | None, left_out_first: Sequence[str]
-) -> Iterator[str]:
-    """Yield a line of titles and the rows; a column without a single value is not there."""
-    used = [column for column in columns if any(row[column.name] for row in rows)]
-    contents = {
-        column.name: max(width_of(column.title), *(width_of(row[column.name]) for row in rows)) for column in used
-    }
-    removable = [name for name in left_out_first if name in contents]
-    shown = layout(used, contents, width, removable)
-    titles = {column.name: column.title for column in used}
-    for row in (titles, *rows):
-        cells = [
-            padded(shortened(row[column.name], space), space, to_the_right=column.is_number) for column, space in shown
-        ]
-        yield _GAP.join(cells).rstrip()
