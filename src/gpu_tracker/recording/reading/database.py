@@ -70,23 +70,24 @@ class Database:
 
     def value(self, statement: str, *parameters: object) -> Any:  # noqa: ANN401 - whatever is stored there
         """Return the first value of the first row; None without one, or where it cannot be salvaged."""
-        try:
-            row = self._settled(lambda: self._execute(statement, *parameters).fetchone())
-        except sqlite3.Error as error:
-            return self._end(error)
-        return None if row is None else row[0]
+        found = self._first(statement, parameters)
+        return None if found is None else found[0]
 
     def row(self, statement: str, *parameters: object) -> tuple[Any, ...] | None:
         """Return the first row; None without one, or where it cannot be salvaged.
 
         All its values are numbers or None: whatever else a file of a stranger has counts as None.
         """
+        found = self._first(statement, parameters)
+        return None if found is None else tuple(value if type(value) in NUMBER else None for value in found)
+
+    def _first(self, statement: str, parameters: Sequence[object]) -> tuple[Any, ...] | None:
         try:
-            found = self._settled(lambda: self._execute(statement, *parameters).fetchone())
+            found: tuple[Any, ...] | None = self._settled(lambda: self._execute(statement, *parameters).fetchone())
         except sqlite3.Error as error:
             self._end(error)
             return None
-        return None if found is None else tuple(value if type(value) in NUMBER else None for value in found)
+        return found
 
     def rows(
         self,
