@@ -14,20 +14,8 @@ from gpu_tracker.gpus.machine import Seen, snapshot_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Protocol
 
-    class Looker(Protocol):
-        """What a watch needs of a machine."""
-
-        def read_again(self) -> Seen:
-            """Read the GPUs; it may take as long as the driver does."""
-
-        def absence(self, seen: Seen) -> str | None:
-            """Return why a reading has found no GPU."""
-
-        def report(self, problem: str | None) -> None:
-            """Report why a reading has shown no GPU."""
-
+    from gpu_tracker.gpus.machine import Machine
 
 INTERVAL = 2.0
 """Seconds between two readings."""
@@ -55,62 +43,55 @@ class Watch:
 
     A driver that hangs leaves the newest reading as it is, which gets old; after a minute a reading says so.
 
-    Each look costs the driver a few calls for each GPU. So where nobody has asked for a minute it looks only every
-    ``resting_interval`` seconds, and again at once when somebody asks.
+    Each reading costs the driver a few calls for each GPU. A minute after the last question, readings are only made
+    every ``resting_interval`` seconds, and again at once at the next question.
 
     :param interval: Seconds between two readings.
     :param clock: Monotonic seconds.
     :param resting_interval: Seconds; a shorter one than ``interval`` has no effect.
-    :param now: Seconds since 1970.
     :param commands: How much readers may know of command lines, see :func:`gpu_tracker.gpus.machine.snapshot`.
     """
 
+    newest: Reading | None = None
+    """None as long as the first reading goes on."""
+    last_with_gpus: Reading | None = None
+    """The newest reading in which the driver has reported the GPUs; None: there was none."""
+
     def __init__(
         self,
-        machine: Looker,
+        machine: Machine,
         interval: float = INTERVAL,
         clock: Callable[[], float] = time.monotonic,
         resting_interval: float = RESTING_INTERVAL,
-        now: Callable[[], float] = time.time,
         commands: str = PROGRAM,
     ) -> None:
-        self.interval = interval
+        self._interval = interval
         self._commands = commands
-        self._resting_interval = resting_interval
+        self._resting_interval = max(interval, resting_interval)
         self._machine = machine
         self._clock = clock
-        self._now = now
         self._asked = clock()
-        self._latest: Reading | None = None
-        self.last_with_gpus: Reading | None = None
-        """The newest reading in which the driver has told the GPUs; None: there was none."""
         self._durations: deque[float] = deque(maxlen=_USUAL_OF)
         self._has_read = threading.Event()
         self._poll = Poll(self._read, 'watch', clock=clock)
-        self.is_resting = False
-        """Whether it waits for longer than usual, since nobody asks."""
 
     @property
     def usual_interval(self) -> float:
         """Seconds between two readings, which are more than were asked for where the driver is slow and yet regular."""
-        took = median_low([*self._durations] or [0.0])  # so that one reading that hung says nothing of the next
-        usual = round(took + pause_between(self.interval, took), 3)
-        return max(self.interval, min(usual, _MOST_USUAL))
+        took = median_low(self._durations or [0.0])  # so that one reading that hung says nothing of the next
+        usual = round(took + pause_between(self._interval, took), 3)
+        return max(self._interval, min(usual, _MOST_USUAL))
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to read."""
         self._poll.start()
 
     def latest(self) -> Reading | None:
-        """Return the newest reading, at once; None as long as the first reading goes on."""
-        self._asked = self._clock()
-        if self.is_resting:
+        """Return the newest reading, at once, and count as a question; None as long as the first reading goes on."""
+        before, self._asked = self._asked, self._clock()
+        if self._asked - before > RESTS_AFTER:
             self._poll.wake()
-        return self._latest
-
-    def peek(self) -> Reading | None:
-        """Return the newest reading for somebody who does not mind that it is looked less often."""
-        return self._latest
+        return self.newest
 
     def age(self, reading: Reading) -> float:
         """Return how many seconds old a reading is."""
@@ -126,24 +107,21 @@ class Watch:
 
     def _read(self) -> float:
         """Read once, and return the seconds until the next time."""
-        self.is_resting = False
-        begun, now = self._clock(), self._now()
-        reading = Reading(begun, self._look(now))
+        begun = self._clock()
+        reading = Reading(begun, self._look())
+        took = self._clock() - begun
         if reading.snapshot['gpus'] is not None:
-            self._durations.append(self._clock() - begun)
+            self._durations.append(took)
             self.last_with_gpus = reading
-        self._latest = reading
+        self.newest = reading
         self._has_read.set()
-        return self._pause_after(begun)
+        is_resting = self._clock() - self._asked > RESTS_AFTER
+        return pause_between(self._resting_interval if is_resting else self._interval, took)
 
-    def _look(self, now: float) -> dict[str, object]:
-        """Return the plain data of a reading that begins now.
-
-        :param now: Seconds since 1970: as old as the reading says that it is, since others find the error of this
-            machine's clock by both.
-        """
+    def _look(self) -> dict[str, object]:
+        now = time.time()
         try:
-            seen = self._machine.read_again()._replace(time=now)
+            seen = self._machine.read_again()
             absence = self._machine.absence(seen)
             if absence is not None:
                 self._machine.report(absence)
@@ -152,14 +130,6 @@ class Watch:
             problem = f'the GPUs cannot be read: {type(error).__name__}: {error}'
             self._machine.report(problem)
             return snapshot_of(Seen(now, None, driver_problem=problem))
-
-    def _pause_after(self, begun: float) -> float:
-        """Return the seconds from now to the next reading."""
-        self.is_resting = True  # first, so that no question from here on is missed
-        now = self._clock()
-        self.is_resting = now - self._asked > RESTS_AFTER
-        interval = max(self.interval, self._resting_interval) if self.is_resting else self.interval
-        return pause_between(interval, now - begun)
 
 
 def pause_between(interval: float, took: float) -> float:

@@ -30,7 +30,7 @@ class Seen(NamedTuple):
     """One reading of the machine, and what was wrong with it."""
 
     time: float
-    """Seconds since 1970."""
+    """When it began, in seconds since 1970: others find the error of this machine's clock by it and by its age."""
     gpus: list[GpuReading] | None
     """None: not known."""
     driver_problem: str | None = None
@@ -80,8 +80,8 @@ class Machine:
 
         :raises GpuError: A driver is there and does not work, or does not answer.
         """
-        gpus = self._identities.completed(self._inventory.read())
         now = time.time()
+        gpus = self._identities.completed(self._inventory.read())
         try:
             seen = Seen(now, with_claims(gpus, self._claims.claims()))
         except ClaimsError as error:
@@ -95,11 +95,12 @@ class Machine:
         if not self._inventory.has_driver and self._clock() >= self._search_due:
             self._search_due = self._clock() + _BETWEEN_SEARCHES
             self.close()  # nothing is open; the next reading opens what is there by now
+        now = time.time()
         try:
             seen = self.read()
         except GpuError as error:
             self.report(str(error))
-            return Seen(time.time(), None, driver_problem=str(error))
+            return Seen(now, None, driver_problem=str(error))
         if seen.gpus:
             self.report(None)
         return seen

@@ -32,7 +32,7 @@ class WatchedMachine(PolledMachine):
     def __init__(self, *gpus, answers: bool = True) -> None:
         super().__init__(list(gpus), answers=answers)
         self.clock = Clock()
-        self.watch = Watch(self, 0.001, self.clock, now=lambda: NOW)
+        self.watch = Watch(self, 0.001, self.clock)
         self.host = LocalHost(self.watch, '6.0.0', lambda: NOW)
 
     def look_until(self, condition) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_tracker.gpus.latest_reading import Watch, pause_between
 from support.gpus.brief_gpus import gpu
-from support.gpus.polled_machine import NOW, PolledMachine
+from support.gpus.polled_machine import PolledMachine
 from support.waiting import eventually
 
 SOON = 0.001
@@ -104,35 +104,40 @@ def test_it_ends_when_it_is_told_to(watching) -> None:
     assert not stopped.wait_for_first(0)
 
 
-def test_where_nobody_asks_it_looks_less_often_until_somebody_does(watching) -> None:
+def test_where_nobody_asks_it_looks_less_often() -> None:
     machine, clock = PolledMachine([gpu(0)]), Clock()
-    watch = watching(machine, interval=SOON, clock=clock, resting_interval=3600.0)
-    watch.wait_for_first(30)
-    assert not watch.is_resting
+    watch = Watch(machine, 2.0, clock)
+    assert watch._read() == 2.0
+    clock.now = 60.0
+    assert watch._read() == 2.0
     clock.now = 61.0
-    assert eventually(lambda: watch.is_resting)
-    looks = machine.looks
-    watch.peek()
-    assert watch.is_resting
+    assert watch._read() == 6.0
     watch.latest()
-    assert eventually(lambda: machine.looks > looks)
-    assert not watch.is_resting
+    assert watch._read() == 2.0
+    assert Watch(machine, 60.0, clock)._read() == 60.0
+
+
+def test_a_question_after_a_minute_without_one_has_it_look_at_once(watching) -> None:
+    machine, clock = PolledMachine([gpu(0)]), Clock()
+    watch = watching(machine, interval=3600.0, clock=clock)
+    watch.wait_for_first(30)
+    clock.now = 61.0
+    assert watch.age(watch.newest) == 61.0
+    assert watch.latest() is watch.newest
+    assert eventually(lambda: watch.age(watch.latest()) == 0.0)
+    assert machine.looks == 2
 
 
 class SlowMachine(PolledMachine):
-    """Each look takes as many seconds as the test says, by a clock of its own; then the watch has to stop."""
+    """Each look takes as many seconds as the test says, by a clock of its own."""
 
     def __init__(self, *seconds: float) -> None:
         super().__init__([gpu(0)])
         self.clock = Clock()
-        self.watch = Watch(self, 2.0, self.clock)
-        self.watch._pause_after = lambda _: 0.0  # nobody waits here
         self._seconds = list(seconds)
 
     def read_again(self):
         self.clock.now += self._seconds.pop(0)
-        if not self._seconds:
-            self.watch.stop()
         return super().read_again()
 
 
@@ -150,9 +155,11 @@ class SlowMachine(PolledMachine):
 )
 def test_the_usual_interval_is_that_of_a_slow_driver(seconds, interval) -> None:
     machine = SlowMachine(*seconds)
-    assert machine.watch.usual_interval == 2.0
-    machine.watch._poll._run()
-    assert machine.watch.usual_interval == interval
+    watch = Watch(machine, 2.0, machine.clock)
+    assert watch.usual_interval == 2.0
+    for _ in seconds:
+        watch._read()
+    assert watch.usual_interval == interval
 
 
 def test_a_longer_interval_that_was_asked_for_is_the_usual_one() -> None:
@@ -170,13 +177,3 @@ def test_a_longer_interval_that_was_asked_for_is_the_usual_one() -> None:
 )
 def test_the_pause_between_two_looks(interval, took, pause) -> None:
     assert pause_between(interval, took) == pause
-
-
-def test_the_time_of_a_reading_is_that_of_its_begin_as_its_age_is(watching) -> None:
-    machine, clock = PolledMachine([gpu(0)], answers=False), Clock()
-    watch = watching(machine, interval=3600.0, clock=clock, now=lambda: NOW + clock.now)
-    assert eventually(lambda: machine.looks)
-    clock.now = 40.0
-    machine.may_answer.set()
-    watch.wait_for_first(30)
-    assert (watch.latest().snapshot['time'], watch.age(watch.latest())) == (NOW, 40.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +34,7 @@ class Driver:
         return self if self.is_loaded else None
 
     def survey(self, *, with_load):
+        self.asked = time.time()
         if self.failure is not None:
             raise self.failure
         return self.states
@@ -68,6 +70,15 @@ def test_a_look() -> None:
     assert (seen.driver_problem, seen.claims_problem) == (None, None)
     assert machine.has_driver
     assert machine.absence(seen) is None
+
+
+def test_the_time_of_a_look_is_that_of_its_begin() -> None:
+    driver = Driver(state(0))
+    machine = machine_with(driver)
+    for read in (machine.read, machine.read_again):
+        assert read().time <= driver.asked
+    driver.failure = GpuError('it is out of order', 'broken')
+    assert machine.read_again().time <= driver.asked
 
 
 def test_claims_that_cannot_be_read_are_told_once(claims) -> None:

@@ -54,7 +54,7 @@ class LocalHost:
     @property
     def reading(self) -> Reading | None:
         """The newest reading; None: the first reading goes on."""
-        return self._watch.peek()
+        return self._watch.newest
 
     @property
     def time(self) -> float | None:
@@ -65,7 +65,7 @@ class LocalHost:
 
     def body(self) -> dict[str, object]:
         """Return what ``/api/v1/host`` answers."""
-        reading = self._watch.peek()
+        reading = self._watch.newest
         of_jobs = {} if self._jobs is None else self._jobs().as_json()
         if reading is not None:
             return {**self._report.body(reading), **of_jobs}
@@ -76,7 +76,7 @@ class LocalHost:
 
     def state(self) -> HostState:
         """Return how this host is now; what was known last is kept while its driver does not work."""
-        reading = self._watch.peek()
+        reading = self._watch.newest
         if reading is None:
             report = parse_report(json.dumps(self.body()).encode())
         elif self._jobs is None:

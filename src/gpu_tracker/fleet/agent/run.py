@@ -125,7 +125,7 @@ class _Agent:
             host, version, export_processes=settings.export_processes, export_users=settings.export_users
         )
         self._probed = [
-            ProbedMetrics(name, watch.peek, settings.interval, lambda text: complain(f'agent: {text}'))
+            ProbedMetrics(name, lambda: watch.newest, settings.interval, lambda text: complain(f'agent: {text}'))
             for name in settings.probes
         ]
         own = ProcessCollector(registry=None)  # process_*: what the agent itself uses
