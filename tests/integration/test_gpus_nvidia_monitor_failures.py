@@ -142,6 +142,19 @@ def test_a_gpu_that_moves_to_the_index_of_a_lost_one_is_not_taken_for_it(monitor
     assert (monitors.identity(0), monitors.identity(1)) == identities
 
 
+def test_a_gpu_that_replaces_a_lost_one_is_found(monitors: Monitors) -> None:
+    old = Gpu(uuid='GPU-a', total=GB, processes=[Process(7, memory=5)])
+    new = Gpu(uuid='GPU-b', total=GB, processes=[Process(8, memory=6)])
+    process_of_new = GpuProcess(8, 6, utilization=0, memory_utilization=0)
+    monitors.begin(gpus=[old])
+    monitors.survey()
+    monitors.write(gpus=[old], fail=[Failure('nvmlDevice*', 15, gpu=0)])
+    assert monitors.survey() == [None]
+    monitors.write(gpus=[new])
+    assert monitors.survey() == [None]
+    assert monitors.survey() == [[process_of_new]]
+
+
 def test_gpus_looked_at_at_the_same_time_find_out_what_an_old_driver_can(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -40,8 +41,11 @@ class Shared(NamedTuple):
     served: AgentProgram
 
     def show(self, *gpus: Gpu) -> None:
-        """Give the machine these GPUs, and wait until the agent has read them."""
-        self.machine.write(gpus=[*gpus])
+        """Give the machine these GPUs, and wait until the agent has read them.
+
+        All have the same name: it cannot change while the driver is open.
+        """
+        self.machine.write(gpus=[replace(gpu, name=IDLE.name) for gpu in gpus])
         expected = outline(self.machine.gpus())
         eventually(lambda: outline(self.served.host()['gpus'] or []) == expected)
 

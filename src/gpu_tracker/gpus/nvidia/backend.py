@@ -73,6 +73,8 @@ class NvidiaBackend:
             device.read(processes=with_load, load=with_load, sensors=with_load and with_sensors)
             for device in self.monitors()
         ]
+        if any(pynvml.NVML_ERROR_NOT_FOUND in device.failures for device in self._devices):
+            self._devices = ()  # another GPU may have come in the place of one that is gone
         return readings if self._xid_errors is None else [self._with_xid_errors(reading) for reading in readings]
 
     def monitors(self) -> tuple[NvidiaGpu, ...]:
