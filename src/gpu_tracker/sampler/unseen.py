@@ -103,7 +103,6 @@ def spawn_unseen(
         calls = _contexts(
             libc,
             memory + _STACK,
-            (libc.prctl, _PR_SET_NAME, SAMPLER_NAME),  # by which trackers know it
             (libc.signal, int(signal.SIGCHLD), _IGNORE),  # keeps the sampler's CPU time out of our children's
             (libc.posix_spawn, *spawning),
             (libc.chdir, _ROOT),
@@ -131,12 +130,14 @@ def _clone(libc: ctypes.CDLL, memory: int, calls: int, pipe_ends: tuple[int, int
     """Clone a stub that makes ``calls``, and return its pid when it has written into the pipe; 0 if that fails.
 
     A stub has its errno and the like in common with the thread that clones it. So that is a thread of its own, which
-    waits meanwhile and ends. The memory, with its stack, stays.
+    waits meanwhile and ends. The memory, with its stack, stays. The thread also gives the stub its name, by which other
+    trackers know it: a stub that named itself would count as a descendant until it has run.
     """
     reading, writing = pipe_ends
     found = [0]
 
     def run(_: object) -> None:
+        libc.prctl(_PR_SET_NAME, SAMPLER_NAME)
         found[0] = libc.clone(libc.setcontext, c_void_p(memory + _STACK + _SLOT), _SHARE_MEMORY, c_void_p(calls))
         os.close(writing)
         os.read(reading, 1)
