@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_tracker.gpus.model import GpuProcess, GpuReading
 from gpu_tracker.idle.config.idle_settings import GpuId, GpuSection, Settings
 from gpu_tracker.idle.observing.device_files import Identity
-from gpu_tracker.idle.observing.drivers import DriverAnswer
+from gpu_tracker.idle.observing.driver import DriverAnswer
 from gpu_tracker.idle.observing.machine_observer import Inputs, Observer
 from gpu_tracker.idle.state import GpuUser, Observation, WatchedGpu
 from support.gpus.gpu_readings import reading
@@ -84,7 +84,7 @@ class WatchedMachine:
         self.times_opened_anew = 0
         self.is_closed = False
         looked_with = {'nodes': self._identities, 'open_devices': self, 'programs': self, 'terminals': self._terminals}
-        looked_with |= {'drivers': _Drivers(self), 'exists': lambda pid: pid not in self.ended}
+        looked_with |= {'driver': _Driver(self), 'exists': lambda pid: pid not in self.ended}
         self.observer = Observer(Inputs(**(looked_with | inputs)))
 
     def observe(self, settings: Settings = ALL) -> Observation:
@@ -121,7 +121,7 @@ class WatchedMachine:
         return self.at_terminals
 
 
-class _Drivers:
+class _Driver:
     def __init__(self, machine: WatchedMachine) -> None:
         self._machine = machine
 

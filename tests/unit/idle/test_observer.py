@@ -4,7 +4,7 @@ import asyncio
 
 from gpu_tracker.errors import ClaimsError
 from gpu_tracker.idle.config.idle_settings import GpuId, Settings, Terminals
-from gpu_tracker.idle.observing.drivers import DriverAnswer
+from gpu_tracker.idle.observing.driver import DriverAnswer
 from gpu_tracker.idle.state import ActiveUser, GpuUser, Observation, WatchedGpu
 from gpu_tracker.processes import process_exists
 from support.gpus.brief_gpus import claim

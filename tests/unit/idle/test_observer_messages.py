@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpu_tracker.idle.config.idle_settings import GpuId
-from gpu_tracker.idle.observing.drivers import DriverAnswer
+from gpu_tracker.idle.observing.driver import DriverAnswer
 from support.gpus.gpu_readings import reading
 from support.idle.watched_machine import SILENT, WatchedMachine, divided, gpu, mig, only
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.idle.config.idle_settings import GpuId
-from gpu_tracker.idle.observing.drivers import DriverAnswer
+from gpu_tracker.idle.observing.driver import DriverAnswer
 from gpu_tracker.idle.state import WatchedGpu
 from support.gpus.gpu_readings import reading
 from support.idle.watched_machine import PYTHON, SILENT, XORG, WatchedMachine, divided, gpu, mig, only, seen

@@ -1,1 +1,1 @@
-"""Polling the machine: who uses GPUs, what drivers report, who works at terminals."""
+"""Polling the machine: who uses GPUs, what the driver reports, who works at terminals."""

@@ -1,4 +1,4 @@
-"""The observer: one poll of device files, the processes that have them open, drivers and terminals, put together."""
+"""The observer: one poll of device files, the processes that have them open, the driver and terminals, put together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.nvidia import COMPUTE_FILES
 from gpu_tracker.gpus.process_ids import has_open, in_initial_pid_namespace
 from gpu_tracker.idle.observing.device_files import find_devices
-from gpu_tracker.idle.observing.drivers import DriverAnswer, Drivers
+from gpu_tracker.idle.observing.driver import Driver, DriverAnswer
 from gpu_tracker.idle.observing.gpu_processes import Programs
 from gpu_tracker.idle.observing.open_devices import OpenDevices
 from gpu_tracker.idle.observing.terminals import TerminalUsers
@@ -45,7 +45,7 @@ class Inputs(NamedTuple):
     programs: Programs
     terminals: Callable[[Terminals], tuple[ActiveUser, ...]]
     """Returns who works at terminals."""
-    drivers: Drivers
+    driver: Driver
     is_meant: Callable[[int], bool] | None = None
     """In a container with process IDs of its own: whether the driver means the process that has an ID here. None: the
     driver's IDs are those of this program."""
@@ -94,7 +94,7 @@ class Observer:
         inputs = self._inputs
         nodes = inputs.nodes()
         self._check_for_new_gpus(nodes)
-        answer = await inputs.drivers.poll()
+        answer = await inputs.driver.poll()
         gpus = self._gpus(answer)
         openers = inputs.open_devices.poll(nodes)
         usable = usable_gpus(nodes, gpus)
@@ -118,14 +118,14 @@ class Observer:
         return self._messages.take()
 
     async def close(self) -> None:
-        """Let go of the drivers."""
-        await self._inputs.drivers.close()
+        """Let go of the driver."""
+        await self._inputs.driver.close()
 
     def _check_for_new_gpus(self, nodes: Collection[int]) -> None:
         """Have the driver opened anew where there is another device file: one that is open knows no GPU added later."""
         known = {gpu.gpu.minor for gpu in self._layout or ()}
         if self._nodes is not None and not self._nodes.union(known).issuperset(nodes):
-            self._inputs.drivers.open_anew()
+            self._inputs.driver.open_anew()
         self._nodes = frozenset(nodes)
 
     def _gpus(self, answer: DriverAnswer) -> tuple[GpuReading, ...] | None:
@@ -202,14 +202,14 @@ def open_observer(
     devices: str = '/dev',
     *,
     programs: Programs | None = None,
-    drivers: Drivers | None = None,
+    driver: Driver | None = None,
     name_of: Callable[[int], str] | None = None,
 ) -> Observer:
     """Return the observer of this machine.
 
     :param devices: The folder of the device files of GPUs.
     :param programs: Lookup of processes, where somebody else asks it too.
-    :param drivers: The drivers, opened at the first poll; None: all.
+    :param driver: The driver, opened at the first poll; None: that of this machine.
     :param name_of: Returns at once the name of the user with an ID, or the ID as text; None: :class:`UserNames`.
     """
     name_of = UserNames().name if name_of is None else name_of
@@ -220,7 +220,7 @@ def open_observer(
             open_devices=OpenDevices(),
             programs=Programs(name_of=name_of) if programs is None else programs,
             terminals=TerminalUsers(name_of=name_of).active,
-            drivers=Drivers() if drivers is None else drivers,
+            driver=Driver() if driver is None else driver,
             is_meant=None if is_certain else lambda pid: has_open(pid, COMPUTE_FILES),
             is_root=os.geteuid() == 0,
             claims=ClaimFolder().claims,

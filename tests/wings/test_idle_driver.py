@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _EYE = """
 import asyncio, json, sys
 from gpu_tracker.idle.config.idle_settings import GpuSection, Settings
-from gpu_tracker.idle.observing.drivers import Drivers
+from gpu_tracker.idle.observing.driver import Driver
 from gpu_tracker.idle.observing.machine_observer import open_observer
 
 now = 0.0
-observer = open_observer(sys.argv[1], drivers=Drivers(timeout=float(sys.argv[2]), clock=lambda: now))
+observer = open_observer(sys.argv[1], driver=Driver(timeout=float(sys.argv[2]), clock=lambda: now))
 with asyncio.Runner() as runner:
     for line in sys.stdin:
         asked = json.loads(line)

@@ -1,4 +1,4 @@
-"""What the GPU drivers report, asked in a thread: a call into a driver may hang for ever, and cannot be interrupted."""
+"""What the GPU driver reports, asked in a thread: a call into a driver may hang for ever, and cannot be interrupted."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.opening import CUDA_BACKENDS
+from gpu_tracker.gpus.opening import BACKENDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from gpu_tracker.gpus.backend import GpuBackend
     from gpu_tracker.gpus.model import GpuReading
-
-    Opener = Callable[[], GpuBackend | None]
 
 TIMEOUT = 2.0
 """Seconds that a poll waits for an answer."""
@@ -34,7 +32,7 @@ see that a GPU was added or reset. Opening takes up to 3 s a GPU where nothing e
 
 
 class DriverAnswer(NamedTuple):
-    """What all drivers report at one time."""
+    """What the driver reports at one time."""
 
     gpus: tuple[GpuReading, ...] | None = None
     """In PCI bus order; None: there is no driver, or none that reports anything."""
@@ -47,27 +45,34 @@ class DriverAnswer(NamedTuple):
 _AWAITED = DriverAnswer(problem='the GPU driver does not answer', is_awaited=True)
 
 
-class Drivers:
-    """The drivers of this machine, opened when they are there and kept open.
+class Driver:
+    """The driver of NVIDIA's GPUs, opened when it is there and kept open; one thread at a time asks it.
 
-    :param openers: The vendors' openers.
+    :param opener: Opens it; None where it is missing.
     :param timeout: Seconds that a poll waits for an answer.
     :param clock: Returns the seconds that have passed.
     """
 
     def __init__(
         self,
-        openers: Mapping[str, Opener] = CUDA_BACKENDS,
+        opener: Callable[[], GpuBackend | None] = BACKENDS['nvidia'],
         *,
         timeout: float = TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._drivers = [_Driver(opener, clock) for opener in openers.values()]
+        self._opener = opener
         self._timeout = timeout
+        self._clock = clock
         self._question: asyncio.Future[DriverAnswer] | None = None
+        self._is_outdated = False
+        """Whether it is to be opened anew."""
+        self._backend: GpuBackend | None = None
+        self._problem: str | None = None
+        self._opened_at = 0.0
+        self._next_attempt = float('-inf')
 
     async def poll(self) -> DriverAnswer:
-        """Look at all GPUs, and open what is not open.
+        """Read all GPUs, and open the driver if it is not open.
 
         An answer that does not come in time is old when it comes: the poll after that asks anew. Until then polls
         return at once.
@@ -75,55 +80,29 @@ class Drivers:
         if self._question is not None:
             if not self._question.done():
                 return _AWAITED
-            self._take_answer()
-        self._question = asyncio.ensure_future(in_thread(self._ask))
-        await asyncio.wait([self._question], timeout=self._timeout)
-        return self._take_answer() if self._question.done() else _AWAITED
+            self._take_answer(self._question)
+        question = self._question = asyncio.ensure_future(in_thread(self._ask))
+        await asyncio.wait([question], timeout=self._timeout)
+        return self._take_answer(question) if question.done() else _AWAITED
 
     def open_anew(self) -> None:
-        """Have the drivers opened anew at the next poll: there may be another GPU."""
-        for driver in self._drivers:
-            driver.is_outdated = True
+        """Have the driver opened anew at the next poll: there may be another GPU."""
+        self._is_outdated = True
 
     async def close(self) -> None:
-        """Let go of the drivers; of one that has not answered yet only the end of this process lets go."""
+        """Let go of the driver; if it has not answered yet, only the end of this process lets go."""
         if self._question is None or self._question.done():
             closing = asyncio.ensure_future(in_thread(self._close))
             await asyncio.wait([closing], timeout=self._timeout)
 
-    def _take_answer(self) -> DriverAnswer:
-        question, self._question = self._question, None
-        return DriverAnswer() if question is None else question.result()
+    def _take_answer(self, question: asyncio.Future[DriverAnswer]) -> DriverAnswer:
+        self._question = None
+        return question.result()
 
     def _ask(self) -> DriverAnswer:
-        answers = [driver.ask() for driver in self._drivers]
-        known = [answer.gpus for answer in answers if answer.gpus is not None]
-        problems = [answer.problem for answer in answers if answer.problem is not None]
-        return DriverAnswer(tuple(gpu for gpus in known for gpu in gpus) if known else None, ' '.join(problems) or None)
-
-    def _close(self) -> None:
-        for driver in self._drivers:
-            driver.close()
-
-
-class _Driver:
-    """The driver of one vendor; one thread at a time asks it."""
-
-    def __init__(self, opener: Opener, clock: Callable[[], float]) -> None:
-        self.is_outdated = False
-        """Whether it is to be opened anew."""
-        self._opener = opener
-        self._clock = clock
-        self._backend: GpuBackend | None = None
-        self._problem: str | None = None
-        self._opened_at = 0.0
-        self._next_attempt: float | None = None
-
-    def ask(self) -> DriverAnswer:
-        """Look at its GPUs, having opened it where that is due."""
-        if self.is_outdated:
-            self.is_outdated = False
-            self.close()
+        if self._is_outdated:
+            self._is_outdated = False
+            self._close()
         was_open = self._backend is not None
         backend = self._backend or self._open()
         if backend is None:
@@ -131,24 +110,23 @@ class _Driver:
         try:
             gpus = tuple(backend.survey(with_sensors=False))
         except GpuError as error:  # it was loaded anew, or is lost
-            self.close()
+            self._close()
             self._fail(error, retry=0.0 if was_open else RETRY)
             return DriverAnswer(None, self._problem)
         if self._clock() - self._opened_at >= ANEW and (not gpus or any(gpu.problem is not None for gpu in gpus)):
-            self.is_outdated = True
+            self._is_outdated = True
         return DriverAnswer(gpus)
 
-    def close(self) -> None:
-        """Let go of it."""
+    def _close(self) -> None:
         if self._backend is not None:
             self._backend.close()
         self._backend = None
 
     def _open(self) -> GpuBackend | None:
-        if self._next_attempt is not None and self._clock() < self._next_attempt:
-            return None
-        self._next_attempt = self._problem = None
         began = self._clock()
+        if began < self._next_attempt:
+            return None
+        self._problem = None
         try:
             self._backend = self._opener()
         except GpuError as error:

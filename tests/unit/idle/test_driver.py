@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.idle.observing.drivers import CHEAP, DriverAnswer, Drivers
+from gpu_tracker.idle.observing.driver import CHEAP, Driver, DriverAnswer
 from support.gpus.gpu_readings import reading
 from support.waiting import TIMEOUT, eventually
 
@@ -66,24 +66,24 @@ class Opener:
 
 
 class Machine:
-    """Drivers that ``clock`` is for, and looks at them in an event loop that lasts."""
+    """A driver that ``clock`` is for, and looks at it in an event loop that lasts."""
 
-    def __init__(self, runner: asyncio.Runner, *openers) -> None:
+    def __init__(self, runner: asyncio.Runner, opener=lambda: None) -> None:
         self.clock = Clock()
-        self.drivers = Drivers({str(i): opener for i, opener in enumerate(openers)}, timeout=5, clock=self.clock)
+        self.driver = Driver(opener, timeout=5, clock=self.clock)
         self.run = runner.run
 
     def poll(self, *, later: float = 0):
         self.clock.now += later
-        return self.run(self.drivers.poll())
+        return self.run(self.driver.poll())
 
     def look_briefly(self):
         """Poll with a time-out that is over soon."""
-        self.drivers._timeout = 0.01
+        self.driver._timeout = 0.01
         try:
-            return self.run(self.drivers.poll())
+            return self.run(self.driver.poll())
         finally:
-            self.drivers._timeout = 5
+            self.driver._timeout = 5
 
 
 @pytest.fixture
@@ -102,7 +102,6 @@ def test_a_driver_is_opened_once_and_asked_at_each_look(runner) -> None:
 
 def test_without_any_driver_nothing_is_told_and_nothing_is_wrong(runner) -> None:
     assert Machine(runner, Opener(None)).poll() == DriverAnswer(None, None)
-    assert Machine(runner).poll() == DriverAnswer(None, None)
 
 
 def test_a_driver_that_appears_is_found_at_the_next_look(runner) -> None:
@@ -117,7 +116,7 @@ def test_a_missing_driver_that_takes_long_to_miss_is_tried_again_after_10_second
         machine.clock.now += 2 * CHEAP
 
     opener = Opener(None)
-    machine.drivers = Drivers({'slow': lambda: opener() or without_driver()}, timeout=5, clock=machine.clock)
+    machine.driver = Driver(lambda: opener() or without_driver(), timeout=5, clock=machine.clock)
     assert machine.poll() == DriverAnswer()
     assert machine.poll(later=9.9) == DriverAnswer()
     assert opener.attempts == 1
@@ -236,25 +235,18 @@ def test_a_driver_is_opened_anew_when_there_may_be_another_gpu(runner) -> None:
     first = Backend(A)
     machine = Machine(runner, Opener(first, Backend(A, B)))
     assert machine.poll() == DriverAnswer((A,))
-    machine.drivers.open_anew()
+    machine.driver.open_anew()
     assert machine.poll() == DriverAnswer((A, B))
     assert first.is_closed
-
-
-def test_a_driver_that_does_not_work_hides_no_other(runner) -> None:
-    def broken():
-        raise BROKEN
-
-    assert Machine(runner, broken, lambda: Backend(A)).poll() == DriverAnswer((A,), 'The driver is broken.')
 
 
 def test_closing_lets_go_of_the_driver(runner) -> None:
     backend = Backend(A)
     machine = Machine(runner, Opener(backend))
     machine.poll()
-    machine.run(machine.drivers.close())
+    machine.run(machine.driver.close())
     assert backend.is_closed
-    machine.run(machine.drivers.close())  # nothing is open
+    machine.run(machine.driver.close())  # nothing is open
 
 
 def test_a_driver_that_hangs_is_not_let_go_of(runner) -> None:
@@ -262,7 +254,7 @@ def test_a_driver_that_hangs_is_not_let_go_of(runner) -> None:
     machine = Machine(runner, Opener(backend))
     backend.may_answer.clear()
     assert machine.look_briefly() == SILENT
-    machine.run(machine.drivers.close())
+    machine.run(machine.driver.close())
     assert not backend.is_closed
     backend.may_answer.set()
 
@@ -273,6 +265,6 @@ def test_closing_does_not_wait_for_a_driver_that_cannot_be_left(runner) -> None:
     machine.poll()
     may_end = threading.Event()
     backend.close = lambda: may_end.wait(TIMEOUT)
-    machine.drivers._timeout = 0.01
-    machine.run(machine.drivers.close())
+    machine.driver._timeout = 0.01
+    machine.run(machine.driver.close())
     may_end.set()
