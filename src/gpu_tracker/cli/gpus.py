@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus.inventory import Inventory
-from gpu_tracker.gpus.machine import Machine, snapshot_of
+from gpu_tracker.gpus.machine import Machine, snapshot
 from gpu_tracker.gpus.opening import BACKENDS, backends_of, check_brands
 from gpu_tracker.system.users import user_name
 from gpu_tracker.vendors import none_of
@@ -102,7 +102,7 @@ class _Json:
     def __call__(self, seen: Seen) -> int:
         import json  # noqa: PLC0415 - the table does without
 
-        return output.print_text(f'{json.dumps(snapshot_of(seen), indent=self._indent)}\n')
+        return output.print_text(f'{json.dumps(snapshot(seen), indent=self._indent)}\n')
 
 
 class _Table:

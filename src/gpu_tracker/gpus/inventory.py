@@ -80,7 +80,7 @@ class Inventory:
         certain = ProcessLookup(is_certain=True)
         return [
             _with_processes(reading, certain if reading.gpu.vendor in OF_DRM else lookup)
-            for reading in sorted(readings, key=lambda reading: vendor_order(reading.gpu.vendor))
+            for reading in sorted(readings, key=lambda reading: (vendor_order(reading.gpu.vendor), reading.number))
         ]
 
     def _compute_files(self) -> frozenset[str]:
@@ -153,28 +153,21 @@ class Inventory:
         return backend
 
 
-def with_claims(gpus: Iterable[GpuReading], claims: Iterable[Claim]) -> list[GpuReading]:
-    """Return the GPUs with the claims on them and on their MIG devices; of two claims on one GPU the first counts."""
-    by_uuid: dict[str, Claim] = {}
-    for claim in claims:
+def with_claims(gpus: Iterable[GpuReading], claims: Iterable[Claim] | None) -> list[GpuReading]:
+    """Return the GPUs with the claims on them and on their MIG devices; of two claims on one GPU the first counts.
+
+    :param claims: None: they cannot be read.
+    """
+    by_uuid: dict[str | None, Claim] = {}
+    for claim in claims or ():
         for uuid in claim.uuids:
             by_uuid.setdefault(uuid, claim)
 
     def with_claim(gpu: GpuReading) -> GpuReading:
-        parts = None if gpu.mig_devices is None else tuple(with_claim(part) for part in gpu.mig_devices)
-        return gpu._replace(claim=by_uuid.get(gpu.uuid or ''), mig_devices=parts)
+        parts = None if gpu.mig_devices is None else tuple(map(with_claim, gpu.mig_devices))
+        return gpu._replace(claim=by_uuid.get(gpu.uuid), is_claim_known=claims is not None, mig_devices=parts)
 
-    return [with_claim(gpu) for gpu in gpus]
-
-
-def without_claims(gpus: Iterable[GpuReading]) -> list[GpuReading]:
-    """Return the GPUs as they are where the claims cannot be read."""
-
-    def unknown(gpu: GpuReading) -> GpuReading:
-        parts = None if gpu.mig_devices is None else tuple(unknown(part) for part in gpu.mig_devices)
-        return gpu._replace(is_claim_known=False, mig_devices=parts)
-
-    return [unknown(gpu) for gpu in gpus]
+    return list(map(with_claim, gpus))
 
 
 def _of_vendor(reading: GpuReading, vendor: str) -> GpuReading:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import Poll
 from gpu_tracker.gpus.command_lines import PROGRAM
-from gpu_tracker.gpus.machine import Seen, snapshot_of
+from gpu_tracker.gpus.machine import Seen, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,11 +125,11 @@ class Watch:
             absence = self._machine.absence(seen)
             if absence is not None:
                 self._machine.report(absence)
-            return snapshot_of(seen, self._commands)
+            return snapshot(seen, self._commands)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with one reading, the next is due
             problem = f'the GPUs cannot be read: {type(error).__name__}: {error}'
             self._machine.report(problem)
-            return snapshot_of(Seen(now, None, driver_problem=problem))
+            return snapshot(Seen(now, None, driver_problem=problem))
 
 
 def pause_between(interval: float, took: float) -> float:

@@ -12,12 +12,11 @@ from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.command_lines import FULL, PROGRAM, without_arguments
 from gpu_tracker.gpus.constraints import status_of
 from gpu_tracker.gpus.health import health_as_json
-from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
+from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims
 from gpu_tracker.system.users import user_name
-from gpu_tracker.vendors import vendor_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.model import GpuProcess, GpuReading
@@ -86,7 +85,7 @@ class Machine:
             seen = Seen(now, with_claims(gpus, self._claims.claims()))
         except ClaimsError as error:
             self._claims_changes.note(f'claims are not known: {error}')
-            return Seen(now, without_claims(gpus), claims_problem=str(error))
+            return Seen(now, with_claims(gpus, None), claims_problem=str(error))
         self._claims_changes.note(None)
         return seen
 
@@ -125,32 +124,16 @@ def host_name() -> str:
     return (os.uname().nodename if hasattr(os, 'uname') else os.environ.get('COMPUTERNAME', '')) or 'localhost'
 
 
-def snapshot_of(seen: Seen, commands: str = FULL) -> dict[str, object]:
-    """Return a reading as plain data, see :func:`snapshot`; the names of users are looked up."""
-    return snapshot(
-        seen.gpus,
-        hostname=host_name(),
-        now=seen.time,
-        user_name=user_name,
-        driver_problem=seen.driver_problem,
-        claims_problem=seen.claims_problem,
-        commands=commands,
-    )
-
-
 def snapshot(
-    gpus: Sequence[GpuReading] | None,
-    *,
-    hostname: str,
-    now: float,
-    user_name: Callable[[int], str],
-    driver_problem: str | None = None,
-    claims_problem: str | None = None,
+    seen: Seen,
     commands: str = FULL,
+    *,
+    hostname: str | None = None,
+    user_name: Callable[[int], str] = user_name,
 ) -> dict[str, object]:
     """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus``.
 
-    The GPUs are in index order, one vendor after the other.
+    The GPUs are in index order, one vendor after the other, as :class:`Inventory` returns them.
     ``driver_problem`` says why the GPUs are not known, whose list then is null; it is null where they are.
     ``claims_problem`` says why the claims could not be read, and is null where they could.
 
@@ -181,18 +164,17 @@ def snapshot(
       since 1970 (null: when its process ends), and ``command``
     - ``mig_devices``: null where it is not in MIG mode
 
-    :param now: Seconds since 1970.
-    :param user_name: Returns the name of the user with an ID.
     :param commands: How much the reader may know of command lines: with ``program``, ``command`` has the names of
         program and script alone and ``program`` one of them; with ``none``, both are null.
+    :param hostname: None: this machine's.
+    :param user_name: Returns the name of the user with an ID.
     """
-    in_order = None if gpus is None else sorted(gpus, key=lambda gpu: (vendor_order(gpu.gpu.vendor), gpu.number))
     return {
-        'hostname': hostname,
-        'time': now,
-        'driver_problem': driver_problem,
-        'claims_problem': claims_problem,
-        'gpus': None if in_order is None else [_gpu(gpu, user_name, commands) for gpu in in_order],
+        'hostname': host_name() if hostname is None else hostname,
+        'time': seen.time,
+        'driver_problem': seen.driver_problem,
+        'claims_problem': seen.claims_problem,
+        'gpus': None if seen.gpus is None else [_gpu(gpu, user_name, commands) for gpu in seen.gpus],
     }
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpu_tracker.gpus import constraints as status
 from gpu_tracker.gpus.health import findings
 from gpu_tracker.system.terminal_text import Column, printable
-from gpu_tracker.vendors import vendor_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -88,14 +87,11 @@ class Row(NamedTuple):
 
 
 def rows(gpus: Iterable[GpuReading], now: float) -> list[Row]:
-    """Return a row for each GPU, in the order of their indices, and below it one for each of its MIG devices.
-
-    Where there are several vendors, one comes after the other.
+    """Return a row for each GPU, and below it one for each of its MIG devices.
 
     :param now: Seconds since 1970.
     """
-    in_order = sorted(gpus, key=lambda gpu: (vendor_order(gpu.gpu.vendor), gpu.number))
-    return [_row(part, now) for gpu in in_order for part in gpu.devices()]
+    return [_row(part, now) for gpu in gpus for part in gpu.devices()]
 
 
 def _row(gpu: GpuReading, now: float) -> Row:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.report import parse_report
-from gpu_tracker.gpus.machine import snapshot
+from gpu_tracker.gpus.machine import Seen, snapshot
 from support.gpus.example_gpus import GPUS, NOW, user_name
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class ReportingHost:
 
     def __init__(self, time: float, gpus: Sequence[GpuReading] = GPUS) -> None:
         self.time = time
-        told = snapshot(gpus, hostname='node01', now=NOW, user_name=user_name)
+        told = snapshot(Seen(NOW, list(gpus)), hostname='node01', user_name=user_name)
         self.report = parse_report(json.dumps(told).encode())
 
     def state(self) -> HostState:

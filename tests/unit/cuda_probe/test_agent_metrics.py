@@ -11,7 +11,7 @@ from gpu_tracker.cuda_probe.probe_session import open_probe
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.agent.probed import ProbedMetrics, on_gpus
 from gpu_tracker.gpus.latest_reading import Reading
-from gpu_tracker.gpus.machine import snapshot
+from gpu_tracker.gpus.machine import Seen, snapshot
 from support.cuda.fake_probe import UUID, StandInProbe, device, process, report
 from support.gpus.example_gpus import IN_USE, NOW, UNSEEN, user_name
 
@@ -159,5 +159,5 @@ def test_only_processes_that_can_be_looked_up_are_handed_on() -> None:
 
 @pytest.mark.parametrize('commands', ['none', 'program', 'full'])
 def test_processes_are_followed_however_little_is_shown_of_their_command_lines(commands: str) -> None:
-    shown = snapshot([IN_USE, UNSEEN], hostname='node01', now=NOW, user_name=user_name, commands=commands)
+    shown = snapshot(Seen(NOW, [IN_USE, UNSEEN]), commands, hostname='node01', user_name=user_name)
     assert on_gpus(shown).programs == {4242: '' if commands == 'none' else 'train.py'}

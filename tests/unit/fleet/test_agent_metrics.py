@@ -13,7 +13,7 @@ from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.nvgpu import KINDS
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.fleet.hosts.totals import totals_of
-from gpu_tracker.gpus.machine import snapshot
+from gpu_tracker.gpus.machine import Seen, snapshot
 from support.gpus.example_gpus import FREE, GPUS, IN_USE, LOST, NOW, SHARED, SPLIT, UNIFIED, UNSEEN, user_name
 from support.gpus.gpu_readings import changed
 
@@ -69,7 +69,7 @@ class Host:
         return self._state
 
     def _report(self, gpus, driver_problem, age) -> None:
-        taken = snapshot(gpus, hostname='node01', now=NOW, user_name=user_name, driver_problem=driver_problem)
+        taken = snapshot(Seen(NOW, gpus, driver_problem), hostname='node01', user_name=user_name)
         report = parse_report(json.dumps(taken | {'age_seconds': age, 'interval_seconds': 2}).encode())
         self._state = self._state.reported(report, NOW)
 

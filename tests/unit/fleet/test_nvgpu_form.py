@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.fleet.hosts.nvgpu import nvgpu_report, parse_nvgpu_report
 from gpu_tracker.fleet.hosts.report import ClaimReport, GpuReport, HostReport, ProcessReport, parse_report
-from gpu_tracker.gpus.machine import snapshot
+from gpu_tracker.gpus.machine import Seen, snapshot
 from support.fleet.real_nvgpu import KEYS
 from support.gpus.example_gpus import GPUS, IN_USE, NOW, UNIFIED, user_name
 from support.gpus.gpu_readings import changed
@@ -33,7 +33,7 @@ ROWS = [
 
 
 def reported(*gpus) -> HostReport:
-    taken = snapshot(gpus, hostname='node01', now=NOW, user_name=user_name)
+    taken = snapshot(Seen(NOW, list(gpus)), hostname='node01', user_name=user_name)
     return parse_report(json.dumps(taken).encode())
 
 

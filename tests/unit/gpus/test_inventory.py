@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims, without_claims
+from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.gpus.opening import open_gpus
 from support.gpus.brief_gpus import claim, gpu, lost, mig, split, state
@@ -245,6 +245,6 @@ def test_of_two_claims_on_one_gpu_the_first_counts() -> None:
 
 
 def test_claims_that_cannot_be_read_are_unknown() -> None:
-    first, second = without_claims([gpu(0), split(1, mig(0, 'MIG-a'))])
+    first, second = with_claims([gpu(0), split(1, mig(0, 'MIG-a'))], None)
     assert not first.is_claim_known
     assert [part.is_claim_known for part in second.devices()] == [False, False]

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_tracker.errors import GpuError, ParameterError
 from gpu_tracker.gpus.inventory import Inventory
-from gpu_tracker.gpus.machine import Machine, Seen, host_name, snapshot_of
+from gpu_tracker.gpus.machine import Machine, Seen, host_name, snapshot
 from support.gpus.brief_gpus import SEEN, UNSEEN, claim, mig, state, used
 from support.gpus.gpu_readings import changed, reading
 
@@ -161,7 +161,7 @@ def test_a_driver_without_a_gpu() -> None:
 
 
 def test_a_look_as_plain_data() -> None:
-    assert snapshot_of(Seen(1.5, None, 'it fails', 'they are locked')) == {
+    assert snapshot(Seen(1.5, None, 'it fails', 'they are locked')) == {
         'hostname': os.uname().nodename,
         'time': 1.5,
         'driver_problem': 'it fails',
@@ -183,10 +183,10 @@ def test_how_much_is_shown_of_command_lines(
     commands: str, of_process: tuple[str | None, str | None], of_claim: str | None
 ) -> None:
     process = SEEN._replace(command='python /opt/train.py --key=1')
-    found = snapshot_of(Seen(1.5, [used(0, 9, process)._replace(claim=claim('GPU-0'))]), commands)['gpus']
+    found = snapshot(Seen(1.5, [used(0, 9, process)._replace(claim=claim('GPU-0'))]), commands)['gpus']
     assert [(shown['command'], shown['program']) for shown in found[0]['processes']] == [of_process]
     assert found[0]['claim']['command'] == of_claim
-    unseen = snapshot_of(Seen(1.5, [used(0, 9, UNSEEN)]), commands)['gpus'][0]['processes']
+    unseen = snapshot(Seen(1.5, [used(0, 9, UNSEEN)]), commands)['gpus'][0]['processes']
     assert [(shown['command'], shown['program']) for shown in unseen] == [(None, None)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gpu_tracker.gpus.machine import snapshot
+from gpu_tracker.gpus.machine import Seen, snapshot
 from gpu_tracker.gpus.model import GpuProcess
 from support.gpus.example_gpus import (
     CLAIMED,
@@ -109,7 +109,7 @@ MIG_DEVICE_AS_JSON = {
 
 def as_json(*gpus):
     """Return what a reader of the JSON gets."""
-    return json.loads(json.dumps(snapshot(gpus, hostname='node01', now=NOW, user_name=user_name)))
+    return json.loads(json.dumps(snapshot(Seen(NOW, list(gpus)), hostname='node01', user_name=user_name)))
 
 
 def only(gpu):
@@ -117,7 +117,7 @@ def only(gpu):
 
 
 def test_a_machine():
-    machine = as_json(*reversed(GPUS))
+    machine = as_json(*GPUS)
     assert list(machine) == ['hostname', 'time', 'driver_problem', 'claims_problem', 'gpus']
     assert (machine['hostname'], machine['time']) == ('node01', 1_800_000_000.0)
     assert [(gpu['index'], gpu['status']) for gpu in machine['gpus']] == [
@@ -143,13 +143,13 @@ def test_a_machine_without_gpus():
 
 
 def test_gpus_that_are_not_known():
-    taken = snapshot(None, hostname='node01', now=NOW, user_name=user_name, driver_problem='it fails')
+    taken = snapshot(Seen(NOW, None, driver_problem='it fails'), hostname='node01')
     assert (taken['driver_problem'], taken['gpus']) == ('it fails', None)
 
 
 def test_claims_that_cannot_be_read_leave_no_gpu_free():
     known = [gpu._replace(is_claim_known=False) for gpu in (FREE, IN_USE)]
-    taken = snapshot(known, hostname='node01', now=NOW, user_name=user_name, claims_problem='it is locked')
+    taken = snapshot(Seen(NOW, known, claims_problem='it is locked'), hostname='node01')
     assert taken['claims_problem'] == 'it is locked'
     assert [gpu['status'] for gpu in taken['gpus']] == ['unknown', 'in_use']
 

@@ -51,9 +51,8 @@ def test_a_free_gpu_that_an_idle_program_uses_has_a_mark_too():
     assert [row(yielding).status, row(yielding).cells['mark']] == ['free', '[i]']
 
 
-def test_rows_come_in_the_order_of_indices():
-    gpus = [SPLIT, LOST, FREE]
-    assert [found.cells['index'] for found in rows(gpus, NOW)] == ['0', '5', '7', '7:0', '7:1', '7:2']
+def test_mig_devices_stand_below_their_gpu():
+    assert [found.cells['index'] for found in rows([FREE, SPLIT], NOW)] == ['0', '7', '7:0', '7:1', '7:2']
 
 
 def test_what_the_driver_does_not_tell_is_not_0():

@@ -13,7 +13,7 @@ from gpu_tracker.fleet.hosts.history import History
 from gpu_tracker.fleet.hosts.host import HostState
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.fleet.polling.own_report import OwnReport
-from gpu_tracker.gpus.machine import Seen, host_name, snapshot_of
+from gpu_tracker.gpus.machine import Seen, host_name, snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,7 @@ class LocalHost:
         of_jobs = {} if self._jobs is None else self._jobs().as_json()
         if reading is not None:
             return {**self._report.body(reading), **of_jobs}
-        not_known = snapshot_of(Seen(self._now(), None, driver_problem=_NOT_YET))
+        not_known = snapshot(Seen(self._now(), None, driver_problem=_NOT_YET))
         interval = self._watch.usual_interval
         known = {**not_known, 'age_seconds': None, 'interval_seconds': interval, 'agent_version': self._version}
         return {**known, **of_jobs}
