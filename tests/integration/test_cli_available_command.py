@@ -269,4 +269,4 @@ def test_a_driver_that_hangs_is_not_waited_for_for_ever(machine: Machine, where:
     run = subprocess.run(
         [sys.executable, '-c', HANGING], env=machine.environment(), capture_output=True, text=True, check=True
     )
-    assert run.stdout == 'The GPU driver has not answered for 0.2 seconds. timeout\n'
+    assert run.stdout == 'The driver of NVIDIA GPUs has not answered for 0.2 seconds. timeout\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 DRIVER_TIMEOUT = 60.0
 """Seconds. Opening the driver takes up to 3 s a GPU where nothing else keeps it loaded; some drivers hang for ever."""
 
-_TIMEOUT = 'timeout'
 _SLOW = 5.0
 """Seconds after which it is reported that an answer is awaited."""
 
@@ -56,101 +56,90 @@ class Inventory:
         """By driver; None: this machine has no such driver. One that could not be opened is missing: it is tried again
         at the next reading."""
         self._questions: dict[str, Call] = {}
-        """By driver: what has not been answered yet."""
+        """By driver: the last one."""
 
     @property
     def has_driver(self) -> bool:
         """Whether the last reading has found a driver."""
-        return any(backend is not None for backend in self._opened.values())
+        return any(backend is not None for _, backend in self._drivers())
 
     def read(self, *, with_load: bool = True) -> list[GpuReading]:
         """Read all GPUs and their MIG devices, in PCI bus order, one vendor after the other.
+
+        A driver that has not answered the last question yet is asked nothing more until it does; that answer is old.
 
         :param with_load: Ask for utilization, sensors and processes too; else they are None, but for the processes of
             GPUs that do not report their memory.
         :raises GpuError: A driver is there and does not work, or does not answer, and no other has a GPU.
         """
-        readings, problems = self._ask_in_time(with_load=with_load)
-        if problems and not readings:
-            raise next(iter(problems.values()))
-        for name, problem in problems.items():
-            self._reported.once(name, f'GPUs of {title(name)} cannot be read: {problem}')
-        self._reported.keep({_SLOW, *problems})
-        lookup = ProcessLookup(compute_files=self._compute_files())
-        certain = ProcessLookup(is_certain=True)
-        return [
-            _with_processes(reading, certain if reading.gpu.vendor in OF_DRM else lookup)
-            for reading in sorted(readings, key=lambda reading: (vendor_order(reading.gpu.vendor), reading.number))
-        ]
-
-    def _compute_files(self) -> frozenset[str]:
-        return frozenset().union(*(backend.compute_files for name, backend in self._backends() if name not in OF_DRM))
-
-    def _backends(self) -> list[tuple[str, GpuBackend]]:
-        return [(name, backend) for name, backend in self._opened.items() if backend is not None]
-
-    def close(self) -> None:
-        """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
-        for name, backend in self._backends():
-            if name not in self._questions:
-                backend.close()
-        self._opened = {}
-
-    def _ask_in_time(self, *, with_load: bool) -> tuple[list[GpuReading], dict[str, GpuError]]:
-        """Return the readings of all drivers, and by driver why it has none."""
-        readings: list[GpuReading] = []
+        found: dict[str, list[GpuReading]] = {}
         problems: dict[str, GpuError] = {}
-        asked = [name for name in self._openers if name not in self._opened or self._opened[name] is not None]
-        earlier = [name for name in asked if name in self._questions]
-        for name in earlier:  # its answer is old when it comes; beside others nobody waits for it a second time
-            try:
-                self._wait(name, self._timeout if len(asked) == 1 else 0.0)
-            except GpuError as error:
-                if error.cause == _TIMEOUT:
-                    problems[name] = error
+        asked = [name for name, opener in self._openers.items() if self._opened.get(name, opener) is not None]
         for name in asked:
-            if name not in self._questions:
-                self._questions[name] = Call(lambda name=name: self._ask(name, with_load=with_load))  # type: ignore[misc]
+            if self._is_awaited(name):
+                problems[name] = self._silence(name)
+            else:
+                self._questions[name] = Call(functools.partial(self._ask, name, with_load=with_load))
         deadline = time.monotonic() + self._timeout
         for name in asked:
             if name not in problems:
                 try:
-                    readings += self._wait(name, deadline - time.monotonic())
+                    found[name] = self._answer(name, deadline - time.monotonic())
                 except GpuError as error:
                     problems[name] = error
-        return readings, problems
+        if problems and not any(found.values()):
+            raise next(iter(problems.values()))
+        for name, problem in problems.items():
+            self._reported.once(name, f'GPUs of {title(name)} cannot be read: {problem}')
+        self._reported.keep({_SLOW, *problems})
+        files = (backend.compute_files for name, backend in self._drivers() if backend and name not in OF_DRM)
+        lookup = ProcessLookup(compute_files=frozenset().union(*files))
+        certain = ProcessLookup(is_certain=True)
+        readings = [
+            _completed(reading, name, certain if (reading.gpu.vendor or name) in OF_DRM else lookup)
+            for name, readings in found.items()
+            for reading in readings
+        ]
+        return sorted(readings, key=lambda reading: (vendor_order(reading.gpu.vendor), reading.number))
 
-    def _wait(self, name: str, timeout: float) -> list[GpuReading]:
+    def close(self) -> None:
+        """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
+        for name, backend in self._drivers():
+            if backend is not None and not self._is_awaited(name):
+                backend.close()
+        self._opened = {}
+
+    def _drivers(self) -> list[tuple[str, GpuBackend | None]]:
+        return list(self._opened.items())  # a copy: a late answer adds to it
+
+    def _is_awaited(self, name: str) -> bool:
+        return name in self._questions and not self._questions[name].has_ended(0)
+
+    def _silence(self, name: str) -> GpuError:
+        return GpuError(f'The driver of {title(name)} GPUs has not answered for {self._timeout:g} seconds.', 'timeout')
+
+    def _answer(self, name: str, timeout: float) -> list[GpuReading]:
         """Return a driver's answer to the open question.
 
         :raises GpuError: The driver does not work, or its answer does not come in time.
         """
         question = self._questions[name]
-        if not question.has_ended(min(_SLOW, max(0.0, timeout))):
+        if not question.has_ended(min(_SLOW, timeout)):
             self._reported.once(_SLOW, 'waiting for the GPU driver to answer')
-        if not question.has_ended(max(0.0, timeout - _SLOW)):
-            which = 'GPU driver' if self._is_alone(name) else f'driver of {title(name)} GPUs'
-            raise GpuError(f'The {which} has not answered for {self._timeout:g} seconds.', _TIMEOUT)
-        del self._questions[name]
+            if not question.has_ended(timeout - _SLOW):
+                raise self._silence(name)
         return question.result()  # type: ignore[return-value] # that of _ask
-
-    def _is_alone(self, name: str) -> bool:
-        return not any(other != name for other, _ in self._backends())
 
     def _ask(self, name: str, *, with_load: bool) -> list[GpuReading]:
         """Read the GPUs of a driver, which is opened where it is not open."""
         opened = self._opened
         if name not in opened:
-            opened[name] = self._open(self._openers[name])
-        backend = opened[name]
-        found = [] if backend is None else backend.survey(with_load=with_load)
-        return [_of_vendor(reading, name) for reading in found]
-
-    def _open(self, opener: Callable[[], GpuBackend | None]) -> GpuBackend | None:
-        backend = opener()
-        if backend is not None and self._watches_errors:
-            backend.watch_errors()
-        return backend
+            backend = self._openers[name]()
+            if backend is not None and self._watches_errors:
+                backend.watch_errors()
+            opened[name] = backend
+        found = opened[name]
+        return [] if found is None else found.survey(with_load=with_load)
 
 
 def with_claims(gpus: Iterable[GpuReading], claims: Iterable[Claim] | None) -> list[GpuReading]:
@@ -170,24 +159,17 @@ def with_claims(gpus: Iterable[GpuReading], claims: Iterable[Claim] | None) -> l
     return list(map(with_claim, gpus))
 
 
-def _of_vendor(reading: GpuReading, vendor: str) -> GpuReading:
-    parts = reading.mig_devices
-    return reading._replace(
+def _completed(reading: GpuReading, vendor: str, lookup: ProcessLookup) -> GpuReading:
+    """Return a reading with its vendor and its processes looked up, whose MIG devices name the GPU that they are on."""
+    whole = reading._replace(
         gpu=reading.gpu._replace(vendor=reading.gpu.vendor or vendor),
-        mig_devices=None if parts is None else tuple(_of_vendor(part, vendor) for part in parts),
-    )
-
-
-def _with_processes(reading: GpuReading, lookup: ProcessLookup) -> GpuReading:
-    """Return a reading whose processes are looked up, and whose MIG devices know the GPU that they are on."""
-    parts = reading.mig_devices
-    whole = reading._replace(mig_devices=None)
-    return reading._replace(
         processes=None if reading.processes is None else lookup.describe(reading.processes),
-        mig_devices=None
-        if parts is None
-        else tuple(_with_processes(part, lookup)._replace(parent=whole) for part in parts),
+        mig_devices=None,
     )
+    if reading.mig_devices is None:
+        return whole
+    parts = (_completed(part, vendor, lookup)._replace(parent=whole) for part in reading.mig_devices)
+    return whole._replace(mig_devices=tuple(parts))
 
 
 class Identities:

@@ -157,7 +157,7 @@ def test_a_driver_without_gpus_does_not_hide_that_another_does_not_work() -> Non
 
 def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
     backend = Backend(state(0), answers=False)
-    with pytest.raises(GpuError, match=r'^The GPU driver has not answered for 0\.01 seconds\.$') as caught:
+    with pytest.raises(GpuError, match=r'^The driver of one GPUs has not answered for 0\.01 seconds\.$') as caught:
         Inventory({'one': lambda: backend}, timeout=0.01).read()
     assert caught.value.cause == 'timeout'
     backend.may_answer.set()
@@ -221,8 +221,11 @@ def test_the_answer_to_an_earlier_question_is_not_taken_for_the_present() -> Non
     inventory = Inventory({'one': lambda: backend}, timeout=0.01)
     with pytest.raises(GpuError, match='has not answered'):
         inventory.read()
+    with pytest.raises(GpuError, match='has not answered'):
+        inventory.read()  # at once: the old answer is not waited for
+    assert backend.looks <= 1
     backend.may_answer.set()
-    eventually(lambda: backend.answered == 1)
+    assert eventually(lambda: inventory._questions['one'].has_ended(0))
     inventory._timeout = TIMEOUT
     assert len(inventory.read()) == 1
     assert backend.looks == 2
