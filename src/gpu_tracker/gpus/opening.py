@@ -107,6 +107,17 @@ def serves(brand: str, vendor: str) -> bool:
     return brand in {vendor, _DRM} if vendor in OF_DRM else brand == vendor
 
 
+def _opener_of(found: GpuBackend | GpuError) -> Callable[[], GpuBackend]:
+    """Return what opens a driver that was opened already, or fails as it did."""
+
+    def open_backend() -> GpuBackend:
+        if isinstance(found, GpuError):
+            raise found
+        return found
+
+    return open_backend
+
+
 def open_gpus(
     brands: Sequence[str] | None = None,
     report: Callable[[str], None] = lambda _: None,
@@ -124,17 +135,17 @@ def open_gpus(
     """
     chosen = backends if brands is None else backends_of(brands, backends)
     (first, open_first), *others = chosen.items()
-    opened: dict[str, GpuBackend | GpuError] = {}
+    openers = {first: open_first}
     for name, opener in others:
+        found: GpuBackend | GpuError | None
         try:
-            backend = opener()
+            found = opener()
         except GpuError as error:
-            opened[name] = error
-        else:
-            if backend is not None:
-                opened[name] = backend
-    if not opened:
+            found = error
+        if found is not None:
+            openers[name] = _opener_of(found)
+    if len(openers) == 1:
         return open_first()
     from gpu_tracker.gpus.together import open_together  # noqa: PLC0415 - only where several vendors may be
 
-    return open_together(first, open_first, opened, report, charge)
+    return open_together(openers, report, charge)

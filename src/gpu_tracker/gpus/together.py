@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeVar
 
-    from gpu_tracker.gpus.backend import GpuBackend, RunGpus
+    from gpu_tracker.gpus.backend import RunGpus
     from gpu_tracker.gpus.model import Gpu, GpuProcess
 
     T = TypeVar('T')
@@ -31,35 +31,25 @@ TIMEOUT = 1.5
 
 
 def open_together(
-    first: str,
-    open_first: Callable[[], GpuBackend | None],
-    others: Mapping[str, RunGpus | GpuError],
+    openers: Mapping[str, Callable[[], RunGpus | None]],
     report: Callable[[str], None],
     charge: Callable[[float], None] = lambda _: None,
     *,
     opening_timeout: float = OPENING_TIMEOUT,
     timeout: float = TIMEOUT,
 ) -> RunGpus | None:
-    """Open the first driver, and return its GPUs with those of the others.
+    """Open several drivers at the same time, and return their GPUs as those of one.
 
-    :param first: The name of a driver that is not open yet, and may hang when it is opened.
-    :param others: What was opened, and why what was not could not be, by name.
+    :param openers: What opens a driver, which may hang, by name.
     :param report: Takes why the GPUs of a driver are not known, where those of another are.
     :param charge: Takes the CPU seconds that threads of drivers have used.
     :param opening_timeout: Seconds to wait for all drivers to name their GPUs.
     :param timeout: Seconds to wait for any later answer.
     :raises GpuError: A driver is there and does not work, and no other has a GPU.
     """
-    vendors = [_Vendor(first, open_first, timeout, charge)]
-    problems: list[GpuError] = []
-    for name, found in others.items():
-        if isinstance(found, GpuError):
-            problems.append(found)
-        else:
-            vendors.append(_Vendor(name, _opener_of(found), timeout, charge))
-    for vendor in vendors:
-        vendor.begin_to_open()
+    vendors = [_Vendor(name, opener, timeout, charge) for name, opener in openers.items()]
     deadline = time.monotonic() + opening_timeout
+    problems: list[GpuError] = []
     working: list[_Vendor] = []
     for vendor in vendors:
         try:
@@ -74,10 +64,6 @@ def open_together(
     if len(working) > 1:
         return Together(working)
     return working[0].backend if working else None
-
-
-def _opener_of(backend: RunGpus) -> Callable[[], RunGpus]:
-    return lambda: backend
 
 
 class Together:
@@ -140,7 +126,7 @@ class Together:
 
 
 class _Vendor:
-    """One driver, called in a thread of its own.
+    """One driver, opened and called in a thread of its own.
 
     :param name: The driver's key in ``BACKENDS``.
     :param opener: Opens it, which may hang.
@@ -148,6 +134,8 @@ class _Vendor:
     :param charge: Takes the CPU seconds that its thread has used.
     """
 
+    backend: RunGpus | None = None
+    """None: not opened, or it can no longer be read."""
     compute_files: frozenset[str] = frozenset()
     gpus: tuple[Gpu, ...] = ()
     """As it named them when it was opened."""
@@ -155,17 +143,12 @@ class _Vendor:
     def __init__(
         self, name: str, opener: Callable[[], RunGpus | None], timeout: float, charge: Callable[[float], None]
     ) -> None:
-        self.backend: RunGpus | None = None
         self._name = name
         self._opener = opener
         self._timeout = timeout
-        self._caller = Caller(f'gpus-{name}', charge)
-        self._is_broken = False
         self._messages: list[tuple[str, str]] = []
         self._reported = Reported(self._messages.append)
-
-    def begin_to_open(self) -> None:
-        """Have it opened."""
+        self._caller = Caller(f'gpus-{name}', charge)
         self._caller.begin(self._open)
 
     def is_opened(self, timeout: float) -> bool:
@@ -182,7 +165,7 @@ class _Vendor:
     def ask(self, question: Callable[[RunGpus], T], otherwise: T) -> T:
         """Return the driver's answer, or what is to be taken for it while there is none."""
         backend = self.backend
-        if backend is None or self._is_broken:
+        if backend is None:
             return otherwise
         try:
             answer = self._caller.call(lambda: question(backend), self._timeout)
@@ -191,7 +174,7 @@ class _Vendor:
             self._reported.once('silent', ('warning', f'The driver of {title(self._name)} GPUs {text}'))
             return otherwise
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one driver is not to hide the others' GPUs
-            self._is_broken = True
+            self.backend = None
             text = f'can no longer be read ({type(error).__name__}: {error}); their figures are incomplete.'
             self._messages.append(('warning', f'The GPUs of {title(self._name)} {text}'))
             return otherwise

@@ -49,8 +49,15 @@ class Opened:
         self, first: Callable[[], FakeRunGpus | None], other: FakeRunGpus | GpuError, timeout: float = 30.0
     ) -> None:
         self.reports: list[str] = []
+
+        def open_other() -> FakeRunGpus:
+            if isinstance(other, GpuError):
+                raise other
+            return other
+
+        openers = {'nvidia': first, 'amd': open_other}
         self.gpus: RunGpus | None = open_together(
-            'nvidia', first, {'amd': other}, self.reports.append, opening_timeout=timeout, timeout=timeout
+            openers, self.reports.append, opening_timeout=timeout, timeout=timeout
         )
 
 
