@@ -58,7 +58,8 @@ def run(values: options.Values) -> int:
     as_json = options.chosen_format(values, ('text', 'json')) == 'json'
     show = _Json(watches=watches) if as_json else _Table(color=not values['--no-color'], watches=watches)
     backends = BACKENDS if brands is None else backends_of(brands)
-    machine = Machine(show.report, Inventory(backends, report=show.report))
+    inventory = Inventory(backends, report=show.report)
+    machine = Machine(show.report, inventory)
     try:
         seen = machine.read()
         if watches:
@@ -68,7 +69,7 @@ def run(values: options.Values) -> int:
             show.report(absence if brands is None else none_of(brands))
         return show(seen)
     finally:
-        machine.close()
+        inventory.close()
 
 
 def _interval(given: str) -> float:

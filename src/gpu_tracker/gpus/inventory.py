@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 DRIVER_TIMEOUT = 60.0
 """Seconds. Opening the driver takes up to 3 s a GPU where nothing else keeps it loaded; some drivers hang for ever."""
 
+_BETWEEN_SEARCHES = 30.0
+"""Seconds between two searches for a driver that was not there: some libraries start a program to load it."""
 _SLOW = 5.0
 """Seconds after which it is reported that an answer is awaited."""
 
 
 class Inventory:
-    """The drivers of this machine's GPUs, opened at the first reading.
+    """The drivers of this machine's GPUs, opened at the first reading; one that is loaded later is found later.
 
     Each driver is asked in a thread of its own, since a call into a driver that hangs cannot be interrupted. One that
     does not work, or does not answer, hides nothing of the others.
@@ -38,6 +40,7 @@ class Inventory:
     :param report: Called once with a text for people where an answer is long in coming, or where one driver of several
         does not work.
     :param watches_errors: Have the drivers count the errors that they report, as long as they are open.
+    :param clock: Monotonic seconds.
     """
 
     def __init__(
@@ -47,21 +50,23 @@ class Inventory:
         report: Callable[[str], None] = lambda _: None,
         *,
         watches_errors: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watches_errors = watches_errors
         self._reported = Reported(report)
         self._openers = backends
         self._timeout = timeout
-        self._opened: dict[str, GpuBackend | None] = {}
-        """By driver; None: this machine has no such driver. One that could not be opened is missing: it is tried again
-        at the next reading."""
+        self._clock = clock
+        self._opened: dict[str, GpuBackend] = {}
+        self._search_due: dict[str, float] = {}
+        """By driver that was not there. One that could not be opened is tried again at the next reading."""
         self._questions: dict[str, Call] = {}
         """By driver: the last one."""
 
     @property
     def has_driver(self) -> bool:
         """Whether the last reading has found a driver."""
-        return any(backend is not None for _, backend in self._drivers())
+        return bool(self._opened)
 
     def read(self, *, with_load: bool = True) -> list[GpuReading]:
         """Read all GPUs and their MIG devices, in PCI bus order, one vendor after the other.
@@ -74,7 +79,8 @@ class Inventory:
         """
         found: dict[str, list[GpuReading]] = {}
         problems: dict[str, GpuError] = {}
-        asked = [name for name, opener in self._openers.items() if self._opened.get(name, opener) is not None]
+        now = self._clock()
+        asked = [name for name in self._openers if name in self._opened or now >= self._search_due.get(name, now)]
         for name in asked:
             if self._is_awaited(name):
                 problems[name] = self._silence(name)
@@ -92,7 +98,7 @@ class Inventory:
         for name, problem in problems.items():
             self._reported.once(name, f'GPUs of {title(name)} cannot be read: {problem}')
         self._reported.keep({_SLOW, *problems})
-        files = (backend.compute_files for name, backend in self._drivers() if backend and name not in OF_DRM)
+        files = (backend.compute_files for name, backend in self._drivers() if name not in OF_DRM)
         lookup = ProcessLookup(compute_files=frozenset().union(*files))
         certain = ProcessLookup(is_certain=True)
         readings = [
@@ -105,11 +111,11 @@ class Inventory:
     def close(self) -> None:
         """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
         for name, backend in self._drivers():
-            if backend is not None and not self._is_awaited(name):
+            if not self._is_awaited(name):
                 backend.close()
         self._opened = {}
 
-    def _drivers(self) -> list[tuple[str, GpuBackend | None]]:
+    def _drivers(self) -> list[tuple[str, GpuBackend]]:
         return list(self._opened.items())  # a copy: a late answer adds to it
 
     def _is_awaited(self, name: str) -> bool:
@@ -135,11 +141,13 @@ class Inventory:
         opened = self._opened
         if name not in opened:
             backend = self._openers[name]()
-            if backend is not None and self._watches_errors:
+            if backend is None:
+                self._search_due[name] = self._clock() + _BETWEEN_SEARCHES
+                return []
+            if self._watches_errors:
                 backend.watch_errors()
             opened[name] = backend
-        found = opened[name]
-        return [] if found is None else found.survey(with_load=with_load)
+        return opened[name].survey(with_load=with_load)
 
 
 def with_claims(gpus: Iterable[GpuReading], claims: Iterable[Claim] | None) -> list[GpuReading]:
@@ -180,40 +188,29 @@ class Identities:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], Gpu] = {}
-        self._count: int | None = None
-
-    def forget(self) -> None:
-        """Remember nothing, since the driver is opened anew."""
-        self._known = {}
-        self._count = None
+        self._places: set[tuple[str, int]] = set()
 
     def completed(self, readings: Sequence[GpuReading]) -> list[GpuReading]:
         """Return the readings of all GPUs, those with a problem as they were called before it.
 
         Nothing is filled in where a GPU may have another place than before: a wrong name is worse than none.
         """
-        present = {_place(reading.gpu): reading.gpu for reading in readings}
-        if len(present) != self._count or len(present) != len(readings) or self._has_moved(present):
-            self.forget()
-        self._count = len(present)
-        for place, gpu in present.items():
-            if gpu.uuid is not None:
-                self._known[place] = _with_names(gpu, self._known.get(place))
+        places = {_place(reading.gpu) for reading in readings}
+        named = {_place(reading.gpu): reading.gpu for reading in readings if reading.gpu.uuid is not None}
+        known = self._known | named
+        has_moved = len({gpu.uuid for gpu in known.values()}) < len(known) or any(
+            gpu.uuid != known[place].uuid for place, gpu in self._known.items()
+        )
+        if places != self._places or len(places) < len(readings) or has_moved:
+            self._known = {}
+        self._places = places
+        self._known |= {place: _with_names(gpu, self._known.get(place)) for place, gpu in named.items()}
         return [
             reading
             if reading.problem is None
             else reading._replace(gpu=_with_names(reading.gpu, self._known.get(_place(reading.gpu))))
             for reading in readings
         ]
-
-    def _has_moved(self, present: Mapping[tuple[str, int], Gpu]) -> bool:
-        """Return whether a GPU that can be read is in the place of another one."""
-        places = {known.uuid: place for place, known in self._known.items()}
-        return any(
-            gpu.uuid is not None
-            and (places.get(gpu.uuid, place) != place or (place in self._known and gpu.uuid not in places))
-            for place, gpu in present.items()
-        )
 
 
 def _place(gpu: Gpu) -> tuple[str, int]:

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.model import GpuProcess, GpuReading
 
-_BETWEEN_SEARCHES = 30.0
-"""Seconds between two searches for a driver that was not there: some libraries start a program to load it."""
-
 
 class Seen(NamedTuple):
     """One reading of the machine, and what was wrong with it."""
@@ -61,18 +58,6 @@ class Machine:
         self._claims = ClaimFolder()
         self._driver_changes = Changes(report, 'the GPUs can be read again', clock)
         self._claims_changes = Changes(report, 'claims are known again', clock)
-        self._clock = clock
-        self._search_due = clock() + _BETWEEN_SEARCHES
-
-    @property
-    def has_driver(self) -> bool:
-        """Whether the last reading has found a driver."""
-        return self._inventory.has_driver
-
-    def close(self) -> None:
-        """Let go of the driver; the next reading opens it anew."""
-        self._inventory.close()
-        self._identities.forget()
 
     def read(self) -> Seen:
         """Read the GPUs and the claims; one that is lost keeps the UUID, name and bus address that it had.
@@ -90,10 +75,7 @@ class Machine:
         return seen
 
     def read_again(self) -> Seen:
-        """Look where a driver that fails may work again later, and one that is missing may be loaded later."""
-        if not self._inventory.has_driver and self._clock() >= self._search_due:
-            self._search_due = self._clock() + _BETWEEN_SEARCHES
-            self.close()  # nothing is open; the next reading opens what is there by now
+        """Read like ``read``; if no driver works, the reading says why, and a later one may succeed."""
         now = time.time()
         try:
             seen = self.read()
@@ -108,7 +90,7 @@ class Machine:
         """Return in words why a reading has found no GPU; None where it has found one, or where that is not known."""
         if seen.gpus is None or seen.gpus:
             return None
-        if self.has_driver:
+        if self._inventory.has_driver:
             return 'this machine has a GPU driver and no GPU'
         from gpu_tracker.gpus.absence import why_no_driver  # noqa: PLC0415 - only where there is none
 

@@ -155,6 +155,18 @@ def test_a_driver_without_gpus_does_not_hide_that_another_does_not_work() -> Non
     assert (vendors.opened, vendors.working.is_closed, vendors.reports) == (1, True, [])
 
 
+def test_a_driver_that_is_loaded_later_is_found_beside_another() -> None:
+    found = {'late': None}
+    now = [100.0]
+    inventory = Inventory({'one': lambda: Backend(state(0)), 'late': lambda: found['late']}, clock=lambda: now[0])
+    assert len(inventory.read()) == 1
+    found['late'] = Backend(state(1))
+    now[0] = 129.9
+    assert len(inventory.read()) == 1
+    now[0] = 130.0
+    assert [reading.gpu.vendor for reading in inventory.read()] == ['late', 'one']
+
+
 def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
     backend = Backend(state(0), answers=False)
     with pytest.raises(GpuError, match=r'^The driver of one GPUs has not answered for 0\.01 seconds\.$') as caught:
