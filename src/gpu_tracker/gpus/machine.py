@@ -12,13 +12,14 @@ from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.command_lines import FULL, PROGRAM, without_arguments
 from gpu_tracker.gpus.constraints import status_of
 from gpu_tracker.gpus.health import health_as_json
-from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims
+from gpu_tracker.gpus.inventory import Identities, with_claims
 from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpu_tracker.gpus.claim import Claim
+    from gpu_tracker.gpus.inventory import Inventory
     from gpu_tracker.gpus.model import GpuProcess, GpuReading
 
 
@@ -39,21 +40,15 @@ class Machine:
     """What is read again and again; what is wrong is reported when it changes.
 
     :param report: Called with a text for people.
-    :param inventory: The GPUs; None: those of this machine.
+    :param inventory: The GPUs.
     :param clock: Monotonic seconds.
-    :param watches_errors: Count the errors that the drivers report; with an ``inventory`` that says so itself.
     :raises gpu_tracker.errors.ParameterError: The environment variable ``GPU_TRACKER_CLAIMS`` is no absolute path.
     """
 
     def __init__(
-        self,
-        report: Callable[[str], None],
-        inventory: Inventory | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        watches_errors: bool = False,
+        self, report: Callable[[str], None], inventory: Inventory, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._inventory = Inventory(report=report, watches_errors=watches_errors) if inventory is None else inventory
+        self._inventory = inventory
         self._identities = Identities()
         self._claims = ClaimFolder()
         self._driver_changes = Changes(report, 'the GPUs can be read again', clock)
@@ -115,7 +110,7 @@ def snapshot(
 ) -> dict[str, object]:
     """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus``.
 
-    The GPUs are in index order, one vendor after the other, as :class:`Inventory` returns them.
+    The GPUs are in index order, one vendor after the other, as they are read.
     ``driver_problem`` says why the GPUs are not known, whose list then is null; it is null where they are.
     ``claims_problem`` says why the claims could not be read, and is null where they could.
 

@@ -93,7 +93,7 @@ def test_claims_that_cannot_be_read_are_told_once(claims) -> None:
 def test_where_claims_are_kept_is_checked_at_once(monkeypatch) -> None:
     monkeypatch.setenv('GPU_TRACKER_CLAIMS', 'claims')
     with pytest.raises(ParameterError, match='an absolute path'):
-        Machine(print)
+        Machine(print, Inventory())
 
 
 def test_a_driver_that_fails_is_told_once_and_looked_at_again() -> None:

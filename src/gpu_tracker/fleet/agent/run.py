@@ -24,6 +24,7 @@ from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.web.gate import HEALTH
 from gpu_tracker.fleet.web.serve import serve
 from gpu_tracker.gpus.command_lines import PROGRAM
+from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine, host_name
 
@@ -81,7 +82,8 @@ def run(
     :raises gpu_tracker.errors.GpuTrackerError: A port is taken, a TLS file of the cluster's cannot be used, where
         claims are kept is no absolute path, or OpenTelemetry is wanted and not installed.
     """
-    watch = Watch(Machine(complain, watches_errors=True), settings.interval, commands=settings.commands)
+    machine = Machine(complain, Inventory(report=complain, watches_errors=True))
+    watch = Watch(machine, settings.interval, commands=settings.commands)
     agent = _Agent(settings, watch, version, complain)
 
     async def reload() -> Access:

@@ -18,6 +18,7 @@ from gpu_tracker.fleet.prometheus.source import PrometheusSource
 from gpu_tracker.fleet.web.listener import allow_many_files
 from gpu_tracker.fleet.web.serve import serve
 from gpu_tracker.gpus.command_lines import PROGRAM
+from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.latest_reading import Watch
 from gpu_tracker.gpus.machine import Machine
 
@@ -130,7 +131,8 @@ class _Polled:
         if all(host.url is not None for host in settings.cluster.hosts):
             return None
         if self._watch is None:
-            self._watch = Watch(Machine(self._complain), commands=settings.commands)
+            machine = Machine(self._complain, Inventory(report=self._complain))
+            self._watch = Watch(machine, commands=settings.commands)
             self._watch.start()
         return self._watch
 
