@@ -12,14 +12,16 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from gpu_tracker.cli import track
-from gpu_tracker.jobs.job_report import GroupKills, Imbalance, JobRegion, JobReport, NodeReport, RankReport
+from gpu_tracker.jobs.job_report import GroupKills, Imbalance, JobRegion, JobReport, NodeReport, RankReport, UsedGPU
 from gpu_tracker.recording.reading.model import Bounded
 from gpu_tracker.result import cuda_usage
 from gpu_tracker.result.sampling import Sampling
 from gpu_tracker.result.usage import ResourceUsage
 
 DOCS = Path(__file__).parents[3] / 'docs'
-PARTS_OF_JOB = {one.__name__: one for one in (Bounded, GroupKills, Imbalance, JobRegion, NodeReport, RankReport)}
+PARTS_OF_JOB = {
+    one.__name__: one for one in (Bounded, GroupKills, Imbalance, JobRegion, NodeReport, RankReport, UsedGPU)
+}
 LATER = {**vars(cuda_usage), **PARTS_OF_JOB, 'Mapping': Mapping}
 """What modules import for type checkers only, or name before they define it."""
 
