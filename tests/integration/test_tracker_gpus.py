@@ -269,6 +269,7 @@ def test_processes_that_come_when_they_cannot_be_listed_are_not_zero(driver, fun
         until(lambda: len(driver.calls()) >= calls + 40)
         report = program.stop()
     assert (report['max_gpu_ram']['main'], report['max_gpu_ram']['combined']) == (None, None)
+    assert [gpu['max_ram']['combined'] for gpu in report['gpus']] == [None, None]
 
 
 def test_what_was_seen_before_the_lists_failed_is_a_lower_bound(driver):

@@ -130,8 +130,8 @@ def _clone(libc: ctypes.CDLL, memory: int, calls: int, pipe_ends: tuple[int, int
     """Clone a stub that makes ``calls``, and return its pid when it has written into the pipe; 0 if that fails.
 
     A stub has its errno and the like in common with the thread that clones it. So that is a thread of its own, which
-    waits meanwhile and ends. The memory, with its stack, stays. The stub inherits the name of the thread, by which other
-    trackers know it. If it named itself, it would count as a descendant until then.
+    waits meanwhile and ends. The memory, with its stack, stays. The stub inherits the thread's name, by which trackers
+    know it. If it named itself, it would count as a descendant until then.
     """
     reading, writing = pipe_ends
     found = [0]

@@ -147,6 +147,6 @@ class DeviceFigures:
             'own_utilization': own.mean,
             'max_own_utilization': own.largest,
             'others': None if is_hidden else self._has_others or (None if self._may_have_others else False),
-            'is_used': None if is_hidden else self.is_used,
+            'is_used': None if is_hidden or (not self.is_used and self.maxima['combined'].was_missed) else self.is_used,
             'is_visible': self._is_visible,
         }

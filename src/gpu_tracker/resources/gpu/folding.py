@@ -20,14 +20,16 @@ class Maximum:
 
     It is known once one figure was complete. If some figure was not complete, the others are a lower bound; if these
     are all 0, nothing is known.
+
+    :ivar was_missed: Some figure was not complete.
     """
 
-    __slots__ = ('_is_known', '_largest', '_was_missed')
+    __slots__ = ('_is_known', '_largest', 'was_missed')
 
     def __init__(self) -> None:
         self._largest = 0
         self._is_known = False
-        self._was_missed = False
+        self.was_missed = False
 
     def note(self, figure: int, *, complete: bool = True) -> None:
         """Add a figure of the series.
@@ -38,7 +40,7 @@ class Maximum:
         if complete:
             self._is_known = True
         else:
-            self._was_missed = True
+            self.was_missed = True
 
     def raise_to(self, figure: int) -> None:
         """Add a figure that was reached between two of the series."""
@@ -46,19 +48,19 @@ class Maximum:
 
     def miss(self) -> None:
         """Note that figures are missing."""
-        self._was_missed = True
+        self.was_missed = True
 
     @property
     def value(self) -> int | None:
         """The maximum so far; None: unknown."""
-        if not self._is_known or (self._was_missed and self._largest == 0):
+        if not self._is_known or (self.was_missed and self._largest == 0):
             return None
         return self._largest
 
     @property
     def is_lower_bound(self) -> bool:
         """Whether the value is known and may be too low."""
-        return self._was_missed and self.value is not None
+        return self.was_missed and self.value is not None
 
 
 class Share:

@@ -260,6 +260,7 @@ def test_a_list_of_processes_that_cannot_be_read_after_nothing_was_seen_is_unkno
     run.backend.readings = {'a': sampled(500, None, [])}
     run._read()
     assert run.sizes() == (None, None, 500, [])
+    assert run.figures.totals()['devices'][0]['is_used'] is None
 
 
 def test_what_was_seen_before_a_gpu_was_lost_is_a_lower_bound() -> None:
