@@ -86,12 +86,15 @@ def check_begin(recordings: Sequence[Recording], start: float | None) -> None:
 
 def _write(files: list[str], path: str | None, start: float | None, stop: float | None, *, salvage: bool) -> int:
     from gpu_tracker.cli.recordings import file_of, opened  # noqa: PLC0415 - help does without
+    from gpu_tracker.recording.export import check_destination  # noqa: PLC0415 - as above
     from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - as above
 
-    path = _path_beside(os.path.splitext(file_of(files[0]))[0]) if path is None else path
     with ExitStack() as stack:
-        written = None if path == '-' else path
-        recordings = [stack.enter_context(opened(file, written, salvage=salvage)) for file in files]
+        recordings = [stack.enter_context(opened(file, None, salvage=salvage)) for file in files]
+        path = _path_beside(os.path.splitext(file_of(files[0]))[0]) if path is None else path
+        if path != '-':
+            for recording in recordings:
+                check_destination(recording, path)
         check_begin(recordings, start)
         return _deliver(html_page(recordings, start=start, stop=stop), path)
 
