@@ -390,8 +390,8 @@ def value(usage: Any, path: str) -> Any:  # noqa: ANN401 - see above; a number, 
     else:
         chosen = tuple(entry for entry in section if place_of(entry) == parts[0])
         parts = parts[1:]
-    if not section and not figures()[path].is_given:
-        return 0  # no GPU was used
+    if not section and parts[0] != 'utilization' and parts[-1] not in {'system', 'capacity'}:
+        return 0  # the run used no GPU
     known = [found for entry in chosen if (found := _figure_in(entry, parts, unit)) is not None]
     return max(known, default=None)
 
@@ -508,7 +508,9 @@ def short(usage: Any) -> str:  # noqa: ANN401 - as above
 
 def fullest_first(usage: Any) -> list[Any]:  # noqa: ANN401 - as above
     """Return the GPUs of a result, that of which the run had the most memory first."""
-    return sorted(usage.gpus or (), key=lambda gpu: -(gpu.max_ram.combined or 0))
+    return sorted(
+        usage.gpus or (), key=lambda gpu: (-(gpu.max_ram.combined or 0), -(gpu.utilization.mean_percent or 0))
+    )
 
 
 def lines_of_gpus(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above

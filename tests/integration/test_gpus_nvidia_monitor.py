@@ -187,6 +187,7 @@ def test_processes_that_are_not_listed_are_unknown_and_nothing_else_is(
         memory_used=5,
         processes=None,
         gap=f'its processes cannot be listed (NVML code {code})',
+        lists_failed=True,
     )
     listed = monitored(None, 40, 0, GB, 5, (idle(7, 5),))
     monitors.begin(gpus=gpus, fail=[Failure(functions, code)])

@@ -19,6 +19,7 @@ _REPORTING = frozenset({'', 'nvidia'})
 _DRAWN = 1_000_000_000
 """Bytes that processes may have of a GPU with memory of its own whose driver does not say how much is in use: desktops
 take less, and it is 20 % of the memory of small GPUs."""
+_AMD = 'amd'
 _OPENED = 1_000_000
 """Bytes: a process of ROCm opens all GPUs, and has more than its page tables on those alone where it computes."""
 _DISPLAY_SERVERS = frozenset({'X', 'Xorg', 'Xwayland', 'Hyprland', 'cinnamon', 'cosmic-comp', 'gnome-shell'})
@@ -105,6 +106,8 @@ def _computed_on(gpu: GpuReading, limits: Limits) -> Rejection | None:
     is_any_memory_fine = is_memory_known or limits.used_percent >= _WHOLE
     if limits.by_memory and is_any_memory_fine:
         return None
+    if gpu.lists_failed:
+        return Rejection(IN_USE, 'its processes cannot be listed')
     count = len(computing(gpu, limits))
     if count:
         return Rejection(IN_USE, 'a process computes on it' if count == 1 else f'{count} processes compute on it')
@@ -117,7 +120,7 @@ def computing(gpu: GpuReading, limits: Limits) -> list[GpuProcess]:
         process
         for process in gpu.processes or ()
         if process.computes
-        and (process.memory is None or process.memory > _OPENED)
+        and (gpu.gpu.vendor != _AMD or process.memory is None or process.memory > _OPENED)
         and not process.is_idle_program
         and not _is_allowed(process, limits)
     ]

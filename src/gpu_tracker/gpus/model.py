@@ -206,6 +206,8 @@ class GpuReading(NamedTuple):
     """None: not asked for, or a MIG device."""
     processes: tuple[GpuProcess, ...] | None = None
     """Those on it; on a GPU in MIG mode those of its MIG devices too. None: the driver does not list them."""
+    lists_failed: bool = False
+    """Whether ``processes`` is None because of a failure: the driver does list them."""
     is_list_complete: bool = True
     """Whether no process can be missing in ``processes`` because this user may not look at it."""
     ended: tuple[Account, ...] = ()

@@ -69,9 +69,9 @@ def uuids_left(gpus: Sequence[Gpu], environment: Mapping[str, str]) -> frozenset
         vendor: [GpuReading(gpu) for gpu in gpus if gpu.vendor == vendor] for vendor in {g.vendor for g in gpus}
     }
     left = [visible_of(vendor, found, environment) for vendor, found in by_vendor.items()]
-    if not any(found.variables for found in left):
-        return frozenset()
-    return frozenset(device.uuid for found in left for device in found.devices if device.uuid is not None)
+    return frozenset(
+        device.uuid for found in left if found.variables for device in found.devices if device.uuid is not None
+    )
 
 
 def _of_cuda(gpus: Sequence[GpuReading], environment: Mapping[str, str]) -> Visible:

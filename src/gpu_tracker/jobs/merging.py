@@ -325,10 +325,12 @@ def _allotted_seconds(runs: Sequence[Run]) -> float:
 
 
 def _gpus_of(run: Run) -> Iterator[Mapping[str, Any]]:
-    """Yield those GPUs of the machine that the rank has used; all where it is not known which."""
+    """Yield the GPUs of the machine that the rank has used, or may have used."""
     devices = run.record.part('gpu').get('devices')
     for device in devices if isinstance(devices, list) else ():
-        if isinstance(device, dict) and isinstance(device.get('uuid'), str) and device.get('combined') != 0:
+        if not isinstance(device, dict) or not isinstance(device.get('uuid'), str):
+            continue
+        if device.get('is_used', device.get('combined') != 0) is not False:
             yield device
 
 
@@ -341,7 +343,7 @@ def _gpu_seconds(runs: Sequence[Run]) -> float | None:
             return None
         for device in _gpus_of(run):
             percent = figure_or_none(device.get('utilization'))
-            if percent is None:
+            if percent is None or device.get('is_used', True) is None:
                 return None
             busy = float(percent) / _PERCENT * run.seconds
             readings[device['uuid']].append((run.record.started, run.end, busy))

@@ -174,7 +174,7 @@ def _maxima_of_gpus(gpu: Mapping[str, Any]) -> list[str]:
     of_devices = [
         path
         for device in gpu.get('devices') or ()
-        if device['is_used']
+        if device['is_used'] is not False
         for path in _paths_of_gpu(device['place'], [name for name in (*GROUPS, 'system') if device[name] is not None])
     ]
     return [*(f'max_gpu_ram.{name}' for name in known), *percentages, *of_devices]
@@ -183,15 +183,21 @@ def _maxima_of_gpus(gpu: Mapping[str, Any]) -> list[str]:
 def _missed_of_gpus(gpu: Mapping[str, Any]) -> list[str]:
     """Return the paths of the sizes that may be too low since a reading of a GPU has failed."""
     found = [f'max_gpu_ram.{name}' for name in gpu.get('missed', ())]
-    for device in gpu.get('devices') or ():
-        if device['is_used']:
-            found += _paths_of_gpu(device['place'], device['missed'])
+    devices = [device for device in gpu.get('devices') or () if device['is_used'] is not False]
+    for device in devices:
+        found += _paths_of_gpu(device['place'], device['missed'])
+    for name in (*GROUPS, 'system'):
+        if len({device[name] is None for device in devices}) > 1:  # the largest of all may be an unknown one
+            found += _paths_of_gpu('', [name])[1:]
+    if any('max_utilization' in device['missed'] for device in devices) and gpu['max_sum'] is not None:
+        found += [f'gpu_utilization.gpu_percentages.max_{kind}_percent' for kind in ('sum', 'hardware')]
     return found
 
 
 def _paths_of_gpu(place: str, names: Sequence[str]) -> list[str]:
-    """Return the paths of sizes of one GPU, with those of the figures that are the largest of all GPUs."""
-    return [f'gpus.{which}max_ram.{name}' for name in names for which in (f'{place}.', '')]
+    """Return the paths of maxima of one GPU, with those of the figures that are the largest of all GPUs."""
+    paths = {'max_utilization': 'utilization.max_percent', 'max_own_utilization': 'own_utilization.max_percent'}
+    return [f'gpus.{which}{paths.get(name, f"max_ram.{name}")}' for name in names for which in (f'{place}.', '')]
 
 
 def _has_descendants(evidence: Evidence, facts: KernelFacts) -> bool:

@@ -17,6 +17,9 @@ COMPUTES = 'a process computes on it'
 FULL = '90.0 % of its memory is in use; at most 20 % may be'
 NO_MEMORY = {'memory_total': None, 'memory_used': None, 'memory_free': None}
 
+UNLISTED = 'its processes cannot be listed'
+OPENED = gpu(processes=(SEEN._replace(memory=20_480),))
+OPENED_BY_ROCM = OPENED._replace(gpu=OPENED.gpu._replace(vendor='amd'))
 STATES = [
     # state, free for nvgpu, by memory, and now: its status and what is in the way
     ('empty', gpu(), True, True, 'free', None),
@@ -73,7 +76,9 @@ STATES = [
     ('a training on a MIG device', mig(0, 'MIG-a', processes=(SEEN,)), True, True, 'in_use', COMPUTES),
     ('processes and utilization are not reported', gpu(processes=None, utilization=None), True, True, 'free', None),
     ('a training without memory of its own', gpu(processes=(SEEN,), **NO_MEMORY), False, False, 'in_use', COMPUTES),
-    ('opened by a training on another GPU', gpu(processes=(SEEN._replace(memory=20_480),)), True, True, 'free', None),
+    ('opened by a training on another GPU', OPENED_BY_ROCM, True, True, 'free', None),
+    ('a training whose memory is not reported', OPENED, True, True, 'in_use', COMPUTES),
+    ('lists fail', gpu(processes=None)._replace(lists_failed=True), True, True, 'in_use_unseen', UNLISTED),
     ('lost', lost(0), False, False, 'unreadable', 'lost'),
 ]
 

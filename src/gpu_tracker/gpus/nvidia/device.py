@@ -295,7 +295,9 @@ class NvidiaGpu:
         if reading.processes is None:
             if self._list_failure is None:
                 return reading
-            return reading._replace(gap=f'its processes cannot be listed (NVML code {self._list_failure})')
+            return reading._replace(
+                gap=f'its processes cannot be listed (NVML code {self._list_failure})', lists_failed=True
+            )
         if self._is_divided:
             return reading
         processes = self._processes.added_to(reading.processes, handle, followed)

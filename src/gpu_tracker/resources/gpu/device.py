@@ -31,7 +31,6 @@ class DeviceFigures:
     """What the readings of one GPU have shown.
 
     :param is_visible: The variables or parameters of the run restrict the GPUs that it can use, and leave this one.
-    :ivar is_used: The tracked processes had memory on it or computed on it.
     :ivar memory_now: Bytes that the tree had at the last reading; None: unknown.
     :ivar latest: The latest utilization in percent; None: unknown.
     :ivar present: The utilization that the driver reported of the last moment, for a run too short for a sample.
@@ -48,11 +47,16 @@ class DeviceFigures:
         self._utilization = Share()
         self._own = Share()
         self._is_visible = is_visible
-        self.is_used = False
+        self._was_used = False
         self._has_others = False
         self._may_have_others = False
         self._suspects: frozenset[int] = frozenset()
         self._read_at: int | None = None
+
+    @property
+    def is_used(self) -> bool | None:
+        """Whether the tracked processes had memory on it or computed on it; None: unknown."""
+        return None if not self._was_used and self.maxima['combined'].was_missed else self._was_used
 
     def note_memory(self, reading: GpuReading, groups: dict[str, Sequence[GpuProcess]]) -> None:
         """Add what is in use of its memory.
@@ -76,9 +80,12 @@ class DeviceFigures:
         :param since: See :meth:`steps_of`.
         """
         last, self._read_at = self._read_at, now
-        self.is_used |= any(process.memory != 0 or process.utilization for process in own or ())
+        self._was_used |= any(process.memory != 0 or process.utilization for process in own or ())
         percents = None if own is None else [process.utilization for process in own]
-        if percents is None or None in percents or last is None or since is None or now <= max(last, since):
+        if last is None or since is None or now <= max(last, since):
+            return
+        if percents is None or None in percents:
+            self._own.was_missed = True
             return
         total = sum(percent for percent in percents if percent is not None)
         self._own.add(min(_FULL, float(total)), now - max(last, since))
@@ -123,6 +130,12 @@ class DeviceFigures:
         """Note that a reading is missing."""
         for maximum in self.maxima.values():
             maximum.miss()
+        self._own.was_missed = self._utilization.was_missed = True
+        self._may_have_others = True
+
+    def miss_utilization(self) -> None:
+        """Note that its utilization was unknown at a reading."""
+        self._utilization.was_missed = True
 
     def totals(self, *, is_hidden: bool) -> dict[str, object]:
         """Return the figures so far: bytes and percent.
@@ -132,6 +145,7 @@ class DeviceFigures:
         known = {name: maximum for name, maximum in self.maxima.items() if name == 'system' or not is_hidden}
         own = Share() if is_hidden else self._own
         utilization = self._utilization
+        shares = {'max_utilization': utilization, 'max_own_utilization': own}
         return {
             'uuid': self.gpu.uuid,
             'name': self.gpu.name,
@@ -141,12 +155,15 @@ class DeviceFigures:
             'capacity': self.gpu.memory_total,
             **dict.fromkeys(self.maxima),
             **{name: maximum.value for name, maximum in known.items()},
-            'missed': [name for name, maximum in known.items() if maximum.is_lower_bound],
+            'missed': [
+                *(name for name, maximum in known.items() if maximum.is_lower_bound),
+                *(name for name, share in shares.items() if share.was_missed and share.largest is not None),
+            ],
             'utilization': self.present if utilization.mean is None else utilization.mean,
-            'max_utilization': self.present if utilization.largest is None else utilization.largest,
+            'max_utilization': self.present if utilization.mean is None else utilization.largest,
             'own_utilization': own.mean,
             'max_own_utilization': own.largest,
             'others': None if is_hidden else self._has_others or (None if self._may_have_others else False),
-            'is_used': None if is_hidden or (not self.is_used and self.maxima['combined'].was_missed) else self.is_used,
+            'is_used': None if is_hidden else self.is_used,
             'is_visible': self._is_visible,
         }

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _STALE_US = 2_000_000
 """A GPU without a new sample for this long is asked for its utilization of now instead."""
 
+_MAXIMA_OF_DEVICE = ('max_utilization', 'max_own_utilization')
 _LASTING = 20
 """Readings after which a doubt is told: a process that is just opening CUDA is not listed yet."""
 
@@ -67,9 +68,13 @@ def unknown_uuids(uuids: tuple[str, ...], gpus: tuple[Gpu, ...]) -> str | None:
 def without_the_last(totals: Mapping[str, object]) -> dict[str, object]:
     """Return totals whose last readings are missing: maxima are lower bounds, and a maximum of 0 is unknown."""
     found = dict(totals)
-    for name in (*GROUPS, 'system'):
+    sizes = (*GROUPS, 'system', *(name for name in _MAXIMA_OF_DEVICE if name in totals))
+    for name in sizes:
         found[name] = found[name] or None
-    found['missed'] = [name for name in (*GROUPS, 'system') if found[name] is not None]
+    found['missed'] = [name for name in sizes if found[name] is not None]
+    for name in ('is_used', 'others'):
+        if name in found:
+            found[name] = found[name] or None
     devices: Any = totals.get('devices')
     if devices:
         found['devices'] = [without_the_last(device) for device in devices]
@@ -195,9 +200,10 @@ class GpuFigures:
         """Return the mean utilization of the GPUs that were used so far: 0 if none was."""
         if self._attribution.is_unknown or not self._is_complete:
             return None
-        latest = [self._devices[uuid].latest for uuid in self._counted.opened if self._devices[uuid].is_used]
+        devices = [self._devices[uuid] for uuid in self._counted.opened]
+        latest = [device.latest for device in devices if device.is_used]
         known = [percent for percent in latest if percent is not None]
-        if len(known) < len(latest):
+        if len(known) < len(latest) or any(device.is_used is None for device in devices):
             return None
         return sum(known) / len(known) if known else 0.0
 
@@ -318,6 +324,8 @@ class GpuFigures:
         if is_stale:
             samples = [] if device.present is None else [(now_us, device.present)]
             device.latest = device.present
+            if device.present is None and since_us is not None:
+                device.miss_utilization()
             if device.present is not None and uuid not in self._certain:
                 self.without_buffer.add(uuid)
         else:

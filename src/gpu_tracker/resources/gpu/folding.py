@@ -64,20 +64,29 @@ class Maximum:
 
 
 class Share:
-    """How busy something was: the largest percentage, and the mean weighted by time."""
+    """How busy something was: the largest percentage, and the mean weighted by time.
 
-    __slots__ = ('_covered', '_weighted', 'largest')
+    :ivar was_missed: Some period is unknown.
+    """
+
+    __slots__ = ('_covered', '_largest', '_weighted', 'was_missed')
 
     def __init__(self) -> None:
-        self.largest: float | None = None
+        self.was_missed = False
+        self._largest: float | None = None
         self._weighted = 0.0
         self._covered = 0.0
 
     def add(self, percent: float, duration: float) -> None:
         """Add a period, whose duration is in any unit."""
-        self.largest = percent if self.largest is None else max(self.largest, percent)
+        self._largest = percent if self._largest is None else max(self._largest, percent)
         self._weighted += percent * duration
         self._covered += duration
+
+    @property
+    def largest(self) -> float | None:
+        """The largest percentage; None: unknown. If a period was missed, it is a lower bound, and 0 is unknown."""
+        return None if self.was_missed and not self._largest else self._largest
 
     @property
     def mean(self) -> float | None:

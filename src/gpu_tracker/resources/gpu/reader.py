@@ -32,6 +32,8 @@ _LIMIT = 2.0
 _BETWEEN_POLLS = 1.0
 """Seconds between two polls of the utilization of GPUs whose driver keeps no samples."""
 
+_INTERVALS = 2
+"""Intervals without a reading at the end of a run after which its figures miss something."""
 _ROUNDING = 1e-3
 """Seconds by which a thread may wake too early."""
 
@@ -112,6 +114,7 @@ class GpuReader:
         self._figures: GpuFigures | None = None
         self._start = 0.0
         self._next_reading = 0.0
+        self._read_at = monotonic()
         self._is_answered = threading.Event()
         self._is_last = threading.Event()
         self._poll = Poll(self._work, 'gpu-source', limit=_LIMIT, clock=monotonic)
@@ -167,7 +170,14 @@ class GpuReader:
 
     def totals(self) -> dict[str, object]:
         """Return the figures so far: see ``GpuFigures.totals``. Never waits for the driver."""
-        return without_the_last(self._published) if self._poll.is_overdue else dict(self._published)
+        return without_the_last(self._published) if self._is_last_missing else dict(self._published)
+
+    @property
+    def _is_last_missing(self) -> bool:
+        """Whether the driver has been silent for so long that the published figures miss a part of the run."""
+        if not self._is_last.is_set() or self._poll.has_ended(0) or self._figures is None:
+            return self._poll.is_overdue
+        return self._monotonic() - self._read_at > _INTERVALS * self._interval + _SHORTEST_INTERVAL
 
     def row(self) -> tuple[float | None, ...]:
         """Return the figures of the last reading: see ``GpuFigures.row``. Never waits for the driver."""
@@ -269,6 +279,7 @@ class GpuReader:
         if self._monotonic() - begun > _LIMIT:
             figures.miss()
             self._report_delay(_ANSWERED_LATE)
+        self._read_at = self._monotonic()
         self._published = figures.totals()
         self._row = figures.row()
         self._devices.extend(figures.devices(self._monotonic()))

@@ -289,8 +289,34 @@ def test_totals_whose_last_readings_are_missing() -> None:
     run = OneGpuOfARun()
     found = without_the_last(run.read(GpuProcess(1, 300)))
     assert (found['main'], found['descendants'], found['missed']) == (300, None, ['main', 'combined', 'system'])
-    assert found['devices'][0]['missed'] == ['main', 'combined', 'system']
+    device = found['devices'][0]
+    assert device['missed'] == ['main', 'combined', 'system']
+    assert (device['is_used'], device['others']) == (True, None)
     assert without_the_last(UNKNOWN) == UNKNOWN
+
+
+def test_a_gpu_whose_last_readings_are_missing_may_have_been_used() -> None:
+    run = OneGpuOfARun()
+    [device] = without_the_last(run.read())['devices']
+    assert (device['is_used'], device['combined'], device['max_utilization']) == (None, None, None)
+
+
+def test_maxima_of_utilization_are_lower_bounds_after_a_loss() -> None:
+    run = OneGpuOfARun()
+    run.read(GpuProcess(1, 300), samples=[(10 * SECOND, 5.0)])
+    run.read(GpuProcess(1, 300, utilization=40), samples=[(11 * SECOND, 50.0)])
+    [device] = run.fail()['devices']
+    assert (device['max_utilization'], device['max_own_utilization']) == (50.0, 40.0)
+    assert device['missed'] == ['main', 'combined', 'system', 'max_utilization', 'max_own_utilization']
+
+
+def test_how_busy_the_gpus_in_use_are_is_unknown_if_it_is_unknown_which_are_in_use() -> None:
+    run = OneGpuOfARun()
+    run.read(samples=[(10 * SECOND, 5.0)])
+    assert run.figures.row()[-1] == 0.0
+    run.backend.readings = {'a': sampled(500, None, [(11 * SECOND, 50.0)])}
+    run._read()
+    assert run.figures.row()[-1] is None
 
 
 def test_own_utilization_is_weighted_by_time_and_includes_idle_time() -> None:
