@@ -212,8 +212,8 @@ def test_one_gpu_does_not_list_its_processes(driver: SimulatedDriver) -> None:
         [
             'warning',
             (
-                'GPU 1 (GPU-b): cannot be read: unknown error of the NVIDIA driver (NVML code 999). '
-                'Its figures are unknown. See "gpu-tracker explain driver-fails".'
+                'GPU 1 (GPU-b): its processes cannot be listed (NVML code 999). '
+                'What this run has of it is unknown. See "gpu-tracker explain driver-fails".'
             ),
         ]
     ]

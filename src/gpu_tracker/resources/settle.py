@@ -29,6 +29,13 @@ _UNLIMITED = 1 << 62
 _ROUNDING = 0.05
 """CPU seconds that ticks of 10 ms may hide."""
 
+_MAXIMA_OF_GPU = {name: f'max_ram.{name}' for name in (*GROUPS, 'system')} | {
+    'max_utilization': 'utilization.max_percent',
+    'max_own_utilization': 'own_utilization.max_percent',
+}
+"""Where the result of a GPU has a maximum of its totals."""
+_MEANS_OF_GPU = {'utilization': 'utilization.mean_percent', 'own_utilization': 'own_utilization.mean_percent'}
+
 REASONS = {
     'between': 'processes may have used more between two samples',
     'budget': 'the budget did not suffice to read all pages when they may have been most',
@@ -175,7 +182,7 @@ def _maxima_of_gpus(gpu: Mapping[str, Any]) -> list[str]:
         path
         for device in gpu.get('devices') or ()
         if device['is_used'] is not False
-        for path in _paths_of_gpu(device['place'], [name for name in (*GROUPS, 'system') if device[name] is not None])
+        for path in _paths_of_gpu(device['place'], [name for name in _MAXIMA_OF_GPU if device[name] is not None])
     ]
     return [*(f'max_gpu_ram.{name}' for name in known), *percentages, *of_devices]
 
@@ -186,9 +193,9 @@ def _missed_of_gpus(gpu: Mapping[str, Any]) -> list[str]:
     devices = [device for device in gpu.get('devices') or () if device['is_used'] is not False]
     for device in devices:
         found += _paths_of_gpu(device['place'], device['missed'])
-    for name in (*GROUPS, 'system'):
+    for name, path in (_MAXIMA_OF_GPU | _MEANS_OF_GPU).items():
         if len({device[name] is None for device in devices}) > 1:  # the largest of all may be an unknown one
-            found += _paths_of_gpu('', [name])[1:]
+            found.append(f'gpus.{path}')
     if any('max_utilization' in device['missed'] for device in devices) and gpu['max_sum'] is not None:
         found += [f'gpu_utilization.gpu_percentages.max_{kind}_percent' for kind in ('sum', 'hardware')]
     return found
@@ -196,8 +203,7 @@ def _missed_of_gpus(gpu: Mapping[str, Any]) -> list[str]:
 
 def _paths_of_gpu(place: str, names: Sequence[str]) -> list[str]:
     """Return the paths of maxima of one GPU, with those of the figures that are the largest of all GPUs."""
-    paths = {'max_utilization': 'utilization.max_percent', 'max_own_utilization': 'own_utilization.max_percent'}
-    return [f'gpus.{which}{paths.get(name, f"max_ram.{name}")}' for name in names for which in (f'{place}.', '')]
+    return [f'gpus.{which}{_MAXIMA_OF_GPU[name]}' for name in names for which in (f'{place}.', '')]
 
 
 def _has_descendants(evidence: Evidence, facts: KernelFacts) -> bool:

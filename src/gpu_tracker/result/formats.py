@@ -94,7 +94,7 @@ def as_csv(usage: ResourceUsage, command: Sequence[str] = (), exit_code: int | N
     from gpu_tracker.result import csv_table  # noqa: PLC0415 - as above
 
     fields = {**usage.to_dict(), 'lower_bounds': ' '.join(usage.lower_bounds)}
-    if usage.gpus:
+    if usage.gpus is not None:
         fields['gpus'] = _largest_of_gpus(usage)
     return csv_table.table_of(fields, command, exit_code)
 

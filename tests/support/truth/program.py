@@ -111,9 +111,14 @@ def wait_for_split(tracker: gput.Tracker) -> None:
 
 
 def settle(tracker: gput.Tracker, interval: float) -> None:
-    """Wait until all that is there has been there for three samples."""
+    """Wait until all that is there has been there for three samples, and no reading of pages waits for its budget."""
     before, begun = totals(tracker)['samples'], time.monotonic()
-    until(tracker, lambda seen: seen['samples'] > before + 3 and time.monotonic() > begun + 3.1 * interval)
+
+    def has_settled(seen: dict[str, Any]) -> bool:
+        is_sampled = seen['samples'] > before + 3 and time.monotonic() > begun + 3.1 * interval
+        return is_sampled and 'budget' not in seen['ram']['reasons']
+
+    until(tracker, has_settled)
 
 
 def pipe(said: int = 0) -> tuple[Callable[[], object], Callable[..., object]]:

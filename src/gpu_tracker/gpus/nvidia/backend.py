@@ -185,7 +185,9 @@ class NvidiaBackend:
             self._report_failure(device.gpu, code)
         if not device.failures and reading.memory_total is None:
             self._report_missing(device.gpu, 'report its memory')
-        if not device.failures and reading.processes is None and processes:
+        if device.list_failure is not None:
+            self._report_failure(device.gpu, device.list_failure, 'its processes cannot be listed')
+        elif not device.failures and reading.processes is None and processes:
             self._report_missing(device.gpu, 'list its processes')
         return reading
 
@@ -199,11 +201,11 @@ class NvidiaBackend:
     def _report_missing(self, gpu: Gpu, what: str) -> None:
         self._reported.once((gpu.uuid, what), ('info', f'{_label(gpu)} does not {what}.'))
 
-    def _report_failure(self, gpu: Gpu, code: int) -> None:
+    def _report_failure(self, gpu: Gpu, code: int, problem: str = '') -> None:
         if code == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:  # a matter of the driver, not of one GPU
             self._reported.once(code, ('warning', DRIVER_TOO_OLD))
         else:
-            self._reported.once((gpu.number, code), ('warning', describe(_label(gpu), code)))
+            self._reported.once((gpu.number, code), ('warning', describe(_label(gpu), code, problem)))
 
 
 def _label(gpu: Gpu) -> str:

@@ -52,6 +52,7 @@ class NvidiaGpu:
 
     :ivar gpu: Replaced whole, so that other threads may read it at any time.
     :ivar failures: NVML's codes of the last reading; that something is not supported is no failure.
+    :ivar list_failure: The code with which the driver has refused a list of processes; None: it has not.
     """
 
     def __init__(self, calls: Calls, index: int, wall_clock: Callable[[], float]) -> None:
@@ -63,7 +64,7 @@ class NvidiaGpu:
         self._is_divided: bool | None = None
         self._unsupported: set[object] = set()
         self._lists: set[int] = set()
-        self._list_failure: int | None = None
+        self.list_failure: int | None = None
         self._samples = UtilizationSamples(wall_clock)
         self._processes = ProcessUtilization(wall_clock)
         self._pids: set[int] = set()
@@ -104,7 +105,7 @@ class NvidiaGpu:
         :param followed: See ``ProcessUtilization.added_to``.
         """
         self.failures = set()
-        self._list_failure = None
+        self.list_failure = None
         try:
             if self._handle is not None:
                 self._note_mode(self._handle)
@@ -120,7 +121,7 @@ class NvidiaGpu:
             parts = tuple(self._part(number, part, lists=processes) for number, part in mig_devices(handle))
             merged = merge(reading.processes, [part.processes for part in parts])
             reading = reading._replace(mig_devices=parts, processes=merged)
-        if self._list_failure is None and self._lists:
+        if self.list_failure is None and self._lists:
             self.gpu = self.gpu._replace(lists_compute=COMPUTE in self._lists, lists_graphics=GRAPHICS in self._lists)
         if load:
             reading = self._with_load(reading, handle, followed)
@@ -251,8 +252,9 @@ class NvidiaGpu:
         except pynvml.NVMLError as error:
             if error.value in _OUT_OF_REACH and reading.memory_total is None:
                 raise
-            self.failures.add(error.value)
-            self._list_failure = error.value
+            if reading.memory_total is None:
+                self.failures.add(error.value)
+            self.list_failure = error.value
             return reading
 
     def _listed(self, handle: c_void_p, *, is_part: bool) -> tuple[GpuProcess, ...] | None:
@@ -293,10 +295,10 @@ class NvidiaGpu:
     def _with_load(self, reading: GpuReading, handle: c_void_p, followed: frozenset[int]) -> GpuReading:
         """Add how busy each process keeps the GPU, and what of the processes is not known."""
         if reading.processes is None:
-            if self._list_failure is None:
+            if self.list_failure is None:
                 return reading
             return reading._replace(
-                gap=f'its processes cannot be listed (NVML code {self._list_failure})', lists_failed=True
+                gap=f'its processes cannot be listed (NVML code {self.list_failure})', lists_failed=True
             )
         if self._is_divided:
             return reading

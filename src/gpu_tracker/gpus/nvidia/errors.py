@@ -65,9 +65,14 @@ _INIT_PROBLEMS = {
 }
 
 
-def describe(label: str, code: int) -> str:
-    """Return a message about a GPU whose call was answered with a code."""
+def describe(label: str, code: int, problem: str = '') -> str:
+    """Return a message about a GPU whose call was answered with a code.
+
+    :param problem: What fails; empty: nothing of the GPU can be read.
+    """
     where = {4: _PERMISSION, 15: _LOST, 16: _LOST}.get(code, _FAILS)
+    if problem:
+        return f'{label}: {problem} (NVML code {code}). What this run has of it is unknown. {where}'
     return f'{label}: {problem_of(code)}. Its figures are unknown. {where}'
 
 

@@ -28,8 +28,6 @@ _LONGEST_START_WITH_UUIDS = 5.0
 _LONGEST_END = 0.012
 """Seconds that the end of a run waits for the driver: a stop takes 20 ms at most."""
 _PERCENT = 100.0
-_RESTRICTING = ('_VISIBLE_DEVICES', '_DEVICE_ORDINAL', '_AFFINITY_MASK')
-"""How the variables end that restrict the GPUs of a program, see :mod:`gpu_tracker.gpus.vendor_variables`."""
 
 
 class Gpu(Resource):
@@ -125,6 +123,8 @@ def _visible(gpus: Sequence[GpuOfMachine], config: Configuration) -> frozenset[s
     That is a variable such as CUDA_VISIBLE_DEVICES, the parameter ``gpu_uuids``, or a device cgroup, which makes the
     driver refuse the other GPUs.
     """
+    from gpu_tracker.gpus.vendor_variables import uuids_left  # noqa: PLC0415 - only if there is a driver
+
     opened = frozenset(gpu.uuid for gpu in gpus if gpu.uuid is not None)
     if config['uuids'] is not None:
         return opened.intersection(config['uuids'])
@@ -133,11 +133,7 @@ def _visible(gpus: Sequence[GpuOfMachine], config: Configuration) -> frozenset[s
         from gpu_tracker.job import environment_of  # noqa: PLC0415 - only for a process that runs already
 
         environment = environment_of(config['target'])
-    if not any(name.endswith(_RESTRICTING) for name in environment):
-        return opened if len(opened) < len(gpus) else frozenset()
-    from gpu_tracker.gpus.vendor_variables import uuids_left  # noqa: PLC0415 - only if a variable says it
-
-    return uuids_left(gpus, environment)
+    return uuids_left(gpus, environment) or (opened if len(opened) < len(gpus) else frozenset())
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, Any]:
@@ -165,7 +161,8 @@ def usage_of(totals: Totals, wanted: Units) -> dict[str, Any]:
         gpu_percentages=percentages(largest, mean, 1 if expected == 0 else expected),
     )
     found = {'max_gpu_ram': ram, 'gpu_utilization': utilization}
-    return found if not gpu.get('devices') else found | {'gpus': _gpus(gpu['devices'] or (), unit)}
+    devices = gpu.get('devices')
+    return found | {'gpus': _gpus(devices, unit)} if devices else found
 
 
 def _gpus(devices: Sequence[GpuDeviceTotals], unit: str) -> tuple[usage.GPUUse, ...] | None:

@@ -79,13 +79,14 @@ class DeviceFigures:
         :param now: Microseconds since 1970.
         :param since: See :meth:`steps_of`.
         """
-        last, self._read_at = self._read_at, now
+        last = self._read_at
         self._was_used |= any(process.memory != 0 or process.utilization for process in own or ())
         percents = None if own is None else [process.utilization for process in own]
-        if last is None or since is None or now <= max(last, since):
-            return
         if percents is None or None in percents:
-            self._own.was_missed = True
+            self._own.was_missed |= since is not None
+            return  # the next percentages are of this time as well
+        self._read_at = now
+        if last is None or since is None or now <= max(last, since):
             return
         total = sum(percent for percent in percents if percent is not None)
         self._own.add(min(_FULL, float(total)), now - max(last, since))

@@ -227,14 +227,20 @@ class GpuReader:
             else:
                 pause = self._read(self._figures)
         except GpuError as error:
-            self._messages.append(('warning', str(error)))
+            self._give_up(str(error))
             pause = None
         except Exception as error:  # noqa: BLE001 - a thread that ended in silence would look like a driver that hangs
-            text = f'The GPUs can no longer be read ({type(error).__name__}: {error}); their figures are incomplete.'
-            self._messages.append(('warning', text))
+            what = f'{type(error).__name__}: {error}'
+            self._give_up(f'The GPUs can no longer be read ({what}); their figures are unknown, or lower bounds.')
             pause = None
         self._is_answered.set()
         return pause
+
+    def _give_up(self, problem: str) -> None:
+        """Report why there is no other reading: figures so far miss the rest of the run."""
+        self._messages.append(('warning', problem))
+        self._published = without_the_last(self._published)
+        self._row = (None,) * _COLUMNS
 
     def _open(self) -> GpuFigures | None:
         """Return what folds the readings, None where there is nothing to be read."""

@@ -303,7 +303,7 @@ def test_a_gpu_whose_last_readings_are_missing_may_have_been_used() -> None:
 
 def test_maxima_of_utilization_are_lower_bounds_after_a_loss() -> None:
     run = OneGpuOfARun()
-    run.read(GpuProcess(1, 300), samples=[(10 * SECOND, 5.0)])
+    run.read(GpuProcess(1, 300, utilization=40), samples=[(10 * SECOND, 5.0)])
     run.read(GpuProcess(1, 300, utilization=40), samples=[(11 * SECOND, 50.0)])
     [device] = run.fail()['devices']
     assert (device['max_utilization'], device['max_own_utilization']) == (50.0, 40.0)
@@ -337,6 +337,15 @@ def test_own_utilization_of_a_moment_that_the_driver_does_not_report_is_left_out
     run.read(GpuProcess(1, 300))
     [device] = run.fail()['devices']
     assert (device['own_utilization'], device['max_own_utilization']) == (40.0, 40.0)
+
+
+def test_own_utilization_after_a_failed_list_is_of_the_time_since_the_last_known_one() -> None:
+    run = OneGpuOfARun()
+    run.read(GpuProcess(1, 300, utilization=0))
+    run.read(GpuProcess(1, 300, utilization=0))
+    run.fail()
+    [device] = run.read(GpuProcess(1, 300, utilization=60))['devices']
+    assert device['own_utilization'] == 40.0  # 1 s of 0 % and 2 s of 60 %
 
 
 def test_own_utilization_in_a_container_with_other_process_ids_is_unknown() -> None:

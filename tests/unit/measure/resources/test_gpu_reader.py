@@ -168,7 +168,7 @@ def test_a_driver_that_cannot_be_opened() -> None:
     assert source.take_messages() == [('warning', 'It is broken.')]
 
 
-def test_a_mistake_in_a_backend_is_told_and_keeps_what_was_known() -> None:
+def test_a_mistake_in_a_backend_is_told_and_leaves_lower_bounds() -> None:
     backend = OneGpu()
     source = GpuReader(lambda: backend, 3600, None, in_initial_pid_namespace=True)
     source.start()
@@ -176,10 +176,11 @@ def test_a_mistake_in_a_backend_is_told_and_keeps_what_was_known() -> None:
     backend.problem = ValueError('what?')
     source.request_last()
     source.wait_for_last(TIMEOUT)
-    assert source.totals()['system'] == 500
-    assert source.take_messages() == [
-        ('warning', 'The GPUs can no longer be read (ValueError: what?); their figures are incomplete.')
-    ]
+    totals = source.totals()
+    assert (totals['system'], totals['main'], totals['missed']) == (500, None, ['system'])
+    assert source.row() == (None,) * 6
+    text = 'The GPUs can no longer be read (ValueError: what?); their figures are unknown, or lower bounds.'
+    assert source.take_messages() == [('warning', text)]
 
 
 def test_a_driver_that_hangs_is_told_of_once_and_taken_in_when_it_answers() -> None:
