@@ -7,7 +7,7 @@ It is run as python -m benchmarks.gpu_reading in the checkout, where the group t
 
 Options:
     --gpus=N              GPUs of the simulated driver [default: 8].
-    --processes=N         Processes on them, half of which are tracked [default: 64].
+    --processes=N         Processes on them; half are tracked [default: 64].
     --rounds=N            Readings in turn; the medians are printed [default: 6].
     --against=REVISION    The earlier revision [default: HEAD].
     -h --help             Show this text.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from support.tracked_program import Samplers, as_root, environment, run, start
 from support.waiting import TIMEOUT, eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MEGABYTES_50 = 50_000_000
@@ -196,16 +198,23 @@ def test_the_last_50_killed_runs_are_kept_and_none_that_goes_on(samplers: Sample
     assert len(names) == 49 + 2 + 1
 
 
-@pytest.mark.parametrize('with_sampler', [False, True])
-def test_a_killed_command_line(samplers: Samplers, state: Path, with_sampler: bool):
-    command = f'{sys.executable} -c "data = bytes(50_000_000); print(flush=True); input()"'
-    words = [*PROGRAM, '-e', command]
+@contextlib.contextmanager
+def running_command(samplers: Samplers, state: Path, words: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """Run a command line whose command has written a line, and whose run is kept."""
     with subprocess.Popen(
         words, env=samplers.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as program:
         program.stdout.readline()
         (name,) = os.listdir(state)
         eventually(lambda: b"'held': False" in (state / name).read_bytes())
+        yield program
+
+
+@pytest.mark.parametrize('with_sampler', [False, True])
+def test_a_killed_command_line(samplers: Samplers, state: Path, with_sampler: bool):
+    command = f'{sys.executable} -c "data = bytes(50_000_000); print(flush=True); input()"'
+    words = [*PROGRAM, '-e', command]
+    with running_command(samplers, state, words) as program:
         if with_sampler:
             os.kill(samplers.only(), signal.SIGKILL)
             assert samplers.none_left()
@@ -227,12 +236,7 @@ def test_the_id_of_a_killed_run_stands_for_its_recording(
 ):
     options = [f'--record={tmp_path}/run.db', '--sleep-time=0.01'] if is_recorded else []
     words = [*PROGRAM, *options, 'sh', '-c', 'echo started; read line']
-    with subprocess.Popen(
-        words, env=samplers.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as program:
-        program.stdout.readline()
-        (name,) = os.listdir(state)
-        eventually(lambda: b"'held': False" in (state / name).read_bytes())
+    with running_command(samplers, state, words) as program:
         program.kill()
         run_id = str(the_only()['id'])
         program.stdin.close()

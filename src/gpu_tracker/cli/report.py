@@ -86,7 +86,7 @@ def check_begin(recordings: Sequence[Recording], start: float | None) -> None:
 
 def _write(files: list[str], path: str | None, start: float | None, stop: float | None, *, salvage: bool) -> int:
     from gpu_tracker.cli.recordings import file_of, opened  # noqa: PLC0415 - help does without
-    from gpu_tracker.recording.export import check_destination  # noqa: PLC0415 - as above
+    from gpu_tracker.recording.export import check_destination  # noqa: PLC0415 - help does without
     from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - as above
 
     with ExitStack() as stack:

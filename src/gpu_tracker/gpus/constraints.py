@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 _WHOLE = 100
 """Percent: then it does not matter how much memory is in use."""
 USED_PERCENT = 20.0
-"""Percent of the memory that others may have of a free GPU, unless told otherwise."""
+"""Default limit of the memory in use, in percent."""
 _BUSY = 5.0
-"""Percent: a free GPU has a lower utilization, unless told otherwise."""
+"""Percent: by default, a free GPU has a lower utilization."""
 _GIGABYTE = 1e9
 _REPORTING = frozenset({'', 'nvidia'})
 """The vendors whose driver reports the memory of each GPU that has some of its own."""
@@ -21,7 +21,7 @@ _DRAWN = 1_000_000_000
 take less, and it is 20 % of the memory of small GPUs."""
 _AMD = 'amd'
 _OPENED = 1_000_000
-"""Bytes: a process of ROCm opens all GPUs, and has more than its page tables on those alone where it computes."""
+"""Bytes: a process of ROCm opens all GPUs. On GPUs that it does not use it has only its page tables."""
 _DISPLAY_SERVERS = frozenset({'X', 'Xorg', 'Xwayland', 'Hyprland', 'cinnamon', 'cosmic-comp', 'gnome-shell'})
 _DISPLAY_SERVERS |= {'kwin_wayland', 'kwin_x11', 'labwc', 'mutter', 'niri', 'plasmashell', 'sway', 'wayfire', 'weston'}
 """Programs that some drivers list as computing."""

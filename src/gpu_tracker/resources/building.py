@@ -21,7 +21,7 @@ WRONG_TOTALS = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError
 def build(totals: Totals, wanted: Units) -> ResourceUsage:
     """Return what the totals of a run say.
 
-    :param totals: Those of any version: a missing figure is unknown, an additional one is ignored.
+    :param totals: Totals of any version. A missing figure is unknown; an additional one is ignored.
     """
     from gpu_tracker.result import usage  # noqa: PLC0415 - dataclasses cost 15 ms, which the sampler does without
 

@@ -185,7 +185,7 @@ class ClaimFolder:
         return HeldClaim(self, name, lock, new, record.claim_of(new, os.geteuid(), circumstances))
 
     def _read(self, folder: int, circumstances: Circumstances) -> tuple[list[RecordFile], list[RecordFile], int]:
-        """Return the files of claims that hold, those of void ones, and how many files this user has."""
+        """Return the files of valid claims, the files of void claims, and the number of files of this user."""
         try:
             records = record_files.read_records(folder, self._most_files)
         except OSError as error:

@@ -74,7 +74,7 @@ class NvidiaBackend:
             for device in self.monitors()
         ]
         if any(pynvml.NVML_ERROR_NOT_FOUND in device.failures for device in self._devices):
-            self._devices = ()  # another GPU may have come in the place of one that is gone
+            self._devices = ()  # a GPU may have been replaced
         return readings if self._xid_errors is None else [self._with_xid_errors(reading) for reading in readings]
 
     def monitors(self) -> tuple[NvidiaGpu, ...]:
