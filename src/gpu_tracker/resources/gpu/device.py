@@ -144,6 +144,7 @@ class DeviceFigures:
         :param is_hidden: It is unknown which of its processes are the tracked ones.
         """
         known = {name: maximum for name, maximum in self.maxima.items() if name == 'system' or not is_hidden}
+        may_have_others = self._may_have_others or bool(self._suspects)
         own = Share() if is_hidden else self._own
         utilization = self._utilization
         shares = {'max_utilization': utilization, 'max_own_utilization': own}
@@ -164,7 +165,7 @@ class DeviceFigures:
             'max_utilization': self.present if utilization.mean is None else utilization.largest,
             'own_utilization': own.mean,
             'max_own_utilization': own.largest,
-            'others': None if is_hidden else self._has_others or (None if self._may_have_others else False),
+            'others': None if is_hidden else self._has_others or (None if may_have_others else False),
             'is_used': None if is_hidden else self.is_used,
             'is_visible': self._is_visible,
         }

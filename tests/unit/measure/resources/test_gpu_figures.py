@@ -356,7 +356,8 @@ def test_own_utilization_in_a_container_with_other_process_ids_is_unknown() -> N
 
 
 @pytest.mark.parametrize(
-    ('others_at', 'expected'), [([True, True], True), ([True, False], None), ([False, False], False)]
+    ('others_at', 'expected'),
+    [([True, True], True), ([True, False], None), ([False, True], None), ([False, False], False)],
 )
 def test_another_process_counts_if_it_is_no_member_at_two_readings(
     others_at: list[bool], expected: bool | None
