@@ -137,3 +137,35 @@ def nvmlEventSetWait_v2(eventSet: c_void_p, timeoutms: int) -> c_nvmlEventData_t
 def nvmlDeviceGetAccountingMode(handle: c_void_p) -> int: ...
 def nvmlDeviceSetAccountingMode(handle: c_void_p, mode: int) -> None: ...
 def nvmlDeviceGetAccountingStats(handle: c_void_p, pid: int) -> _AccountingStats: ...
+
+class _GpmMetric:
+    metricId: int
+    nvmlReturn: int
+    value: float
+
+class c_nvmlGpmMetricsGet_t:
+    version: int
+    numMetrics: int
+    sample1: c_void_p
+    sample2: c_void_p
+    metrics: Sequence[_GpmMetric]
+
+class _GpmSupport:
+    isSupportedDevice: int
+
+NVML_GPM_METRICS_GET_VERSION: int
+NVML_GPM_METRIC_SM_UTIL: int
+NVML_GPM_METRIC_SM_OCCUPANCY: int
+NVML_GPM_METRIC_ANY_TENSOR_UTIL: int
+NVML_GPM_METRIC_DRAM_BW_UTIL: int
+NVML_GPM_METRIC_PCIE_TX_PER_SEC: int
+NVML_GPM_METRIC_PCIE_RX_PER_SEC: int
+NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC: int
+NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC: int
+
+def nvmlGpmQueryDeviceSupport(device: c_void_p) -> _GpmSupport: ...
+def nvmlGpmSampleAlloc() -> c_void_p: ...
+def nvmlGpmSampleGet(device: c_void_p, gpmSample: c_void_p) -> c_void_p: ...
+def nvmlGpmMigSampleGet(device: c_void_p, gpuInstanceId: int, gpmSample: c_void_p) -> c_void_p: ...
+def nvmlGpmSampleFree(gpmSample: c_void_p) -> None: ...
+def nvmlGpmMetricsGet(metricsGet: c_nvmlGpmMetricsGet_t) -> c_nvmlGpmMetricsGet_t: ...

@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 
-    from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading, Unseen
+    from gpu_tracker.gpus.model import Gpu, GpuActivity, GpuProcess, GpuReading, Unseen
 
     class RunGpus(Protocol):
         """The opened GPUs that a run reads, of one vendor or of several.
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
         def energy(self, uuid: str) -> float | None:
             """Return the joules that a whole GPU has used since its driver was loaded."""
+
+        def activity(self, uuid: str) -> list[GpuActivity]:
+            """Return how busy the parts of one GPU were since the last call, for each of its MIG GPU instances."""
 
         def take_messages(self) -> list[tuple[str, str]]:
             """Return new messages: ('info' or 'warning', text)."""

@@ -132,6 +132,33 @@ class Gpu(NamedTuple):
     """Of how many parts a card of Intel consists that programs may use by themselves; 1 where that is not known."""
 
 
+class GpuActivity(NamedTuple):
+    """How busy the parts of a GPU, or of one of its MIG GPU instances, were since the reading before, by its counters.
+
+    None is unknown; all figures are if no reading came before, or the last one was too short ago.
+    """
+
+    gpu_instance: int | None = None
+    """The ID of the MIG GPU instance; None without MIG."""
+    problem: str | None = None
+    """Why nothing is known."""
+    seconds: float = 0.0
+    """The time that the figures are about."""
+    sm: float | None = None
+    """Percent of the multiprocessors that worked, on average."""
+    occupancy: float | None = None
+    """Percent of the warps that the multiprocessors can hold."""
+    tensor: float | None = None
+    """Percent of the time in which tensor cores worked."""
+    dram: float | None = None
+    """Percent of the bandwidth of the memory."""
+    pcie_sent: float | None = None
+    """Bytes a second, as all below."""
+    pcie_received: float | None = None
+    nvlink_sent: float | None = None
+    nvlink_received: float | None = None
+
+
 THROTTLE_REASONS = (
     'power_cap',
     'hardware_slowdown',

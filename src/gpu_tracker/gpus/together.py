@@ -11,7 +11,7 @@ import time
 from gpu_tracker.background import Caller, Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.backend import OF_DRM
-from gpu_tracker.gpus.model import GpuReading, Unseen
+from gpu_tracker.gpus.model import GpuActivity, GpuReading, Unseen
 from gpu_tracker.vendors import title
 
 TYPE_CHECKING = False
@@ -28,6 +28,7 @@ OPENING_TIMEOUT = 60.0
 """Seconds that all drivers together have to open: up to 3 s a GPU where nothing else keeps one loaded."""
 TIMEOUT = 1.5
 """Seconds that a driver has to answer a question; less than those after which a whole reading counts as late."""
+_SILENT = 'its driver does not answer'
 
 
 def open_together(
@@ -92,7 +93,7 @@ class Together:
 
     def read(self, uuid: str) -> GpuReading:
         """Read one GPU; nothing is known of it while its driver does not answer."""
-        unread = GpuReading(self._by_uuid[uuid], 'its driver does not answer')
+        unread = GpuReading(self._by_uuid[uuid], _SILENT)
         return self._owners[uuid].ask(lambda backend: backend.read(uuid), unread)
 
     def processes(self, uuid: str) -> list[GpuProcess] | None:
@@ -114,6 +115,11 @@ class Together:
     def energy(self, uuid: str) -> float | None:
         """Return the joules that a whole GPU has used since its driver was loaded."""
         return self._owners[uuid].ask(lambda backend: backend.energy(uuid), None)
+
+    def activity(self, uuid: str) -> list[GpuActivity]:
+        """Return how busy the parts of one GPU were; nothing is known while its driver does not answer."""
+        unread = [GpuActivity(problem=_SILENT)]
+        return self._owners[uuid].ask(lambda backend: backend.activity(uuid), unread)
 
     def take_messages(self) -> list[tuple[str, str]]:
         """Return the messages of all drivers, and those on drivers that do not answer."""

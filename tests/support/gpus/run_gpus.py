@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from gpu_tracker.gpus.model import Unseen
+from gpu_tracker.gpus.model import GpuActivity, Unseen
 from support.waiting import TIMEOUT
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class FakeRunGpus:
         self.readings: dict[str, GpuReading] = {}
         self.present: dict[str, float | None] = {}
         self.joules: dict[str, float | None] = {}
+        self.activities: dict[str, list[GpuActivity]] = {}
         self.unseen_on: dict[str, Unseen] = {}
         self.peaks: dict[tuple[str, int], int] = {}
         self.messages: list[tuple[str, str]] = []
@@ -70,6 +71,10 @@ class FakeRunGpus:
     def energy(self, uuid: str) -> float | None:
         self._wait()
         return self.joules.get(uuid)
+
+    def activity(self, uuid: str) -> list[GpuActivity]:
+        self._wait()
+        return self.activities[uuid]
 
     def take_messages(self) -> list[tuple[str, str]]:
         self._wait()

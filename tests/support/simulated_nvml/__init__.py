@@ -60,6 +60,8 @@ class Mig:
     total: Value = None
     used: Value = None
     multiprocessors: int = 0
+    sm_activity: Value = None
+    """Percent, of its GPU instance."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,16 @@ class Gpu:
     nvlink_sent: Value = None
     """KiB through all links."""
     nvlink_received: Value = None
+    sm_activity: Value = None
+    """Percent by the GPU's own counters (GPM); None: it has no such counters."""
+    sm_occupancy: Value = None
+    tensor_activity: Value = None
+    dram_activity: Value = None
+    pcie_sent_rate: Value = None
+    """MiB a second."""
+    pcie_received_rate: Value = None
+    nvlink_sent_rate: Value = None
+    nvlink_received_rate: Value = None
     fan: Value = None
     graphics_clock: Value = None
     sm_clock: Value = None
@@ -212,8 +224,8 @@ class SimulatedDriver:
     """A simulated driver with a state file of its own in the folder.
 
     :param folder: Where the state file and the log of the calls go.
-    :param generation: 0 is a driver of today, 1 one without the ``_v3`` process lists, 2 one without the ``_v2`` lists
-        and memory call either.
+    :param generation: 0 is a driver of today, 1 one without the ``_v3`` process lists and GPM, 2 one without the
+        ``_v2`` lists and memory call either.
     """
 
     def __init__(self, folder: Path, generation: int = 0) -> None:

@@ -68,6 +68,10 @@ typedef struct {
     u64 memory_mib;
 } DeviceAttributes;
 
+typedef struct { u32 version, is_supported; } GpmSupport;
+typedef struct { u32 id, result; double value; const char *short_name, *long_name, *unit; } GpmMetric;
+typedef struct { u32 version, count; void *first, *second; GpmMetric metrics[]; } GpmMetrics;
+
 /* nvmlSamplingType_t, nvmlValueType_t and the nvmlFieldId values that are simulated. */
 enum { SAMPLES_POWER = 0, SAMPLES_GPU_UTILIZATION = 1, SAMPLES_MEMORY_UTILIZATION = 2 };
 enum { VALUE_U32 = 1, VALUE_U64 = 3 };
@@ -88,5 +92,8 @@ _Static_assert(sizeof(AccountingStats) == 56, "nvmlAccountingStats_t");
 _Static_assert(sizeof(EventData) == 32, "nvmlEventData_t");
 _Static_assert(sizeof(PciInfo) == 68, "nvmlPciInfo_t");
 _Static_assert(sizeof(DeviceAttributes) == 40, "nvmlDeviceAttributes_t");
+_Static_assert(sizeof(GpmSupport) == 8, "nvmlGpmSupport_t");
+_Static_assert(sizeof(GpmMetric) == 40, "nvmlGpmMetric_t");
+_Static_assert(sizeof(GpmMetrics) == 24, "nvmlGpmMetricsGet_t without its metrics");
 
 #endif

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading, Unseen
+from gpu_tracker.gpus.model import Gpu, GpuActivity, GpuProcess, GpuReading, Unseen
 from gpu_tracker.gpus.together import open_together
 from gpu_tracker.resources.gpu.figures import GpuFigures
 from support.gpus.run_gpus import FakeRunGpus
@@ -76,6 +76,10 @@ def test_the_gpus_of_two_drivers_are_those_of_one() -> None:
     assert (together.unseen('GPU-n'), together.unseen('GPU-a')) == (Unseen(), Unseen(frozenset({3}), has_others=True))
     assert (together.utilization('GPU-n'), together.utilization('GPU-a')) == (30.0, 10.0)
     assert (together.energy('GPU-n'), together.energy('GPU-a')) == (5.0, 7.0)
+    one.activities = {'GPU-n': [GpuActivity(None, None, 1.0, sm=30.0)]}
+    two.activities = {'GPU-a': [GpuActivity(problem='none')]}
+    assert together.activity('GPU-n') == [GpuActivity(None, None, 1.0, sm=30.0)]
+    assert together.activity('GPU-a') == [GpuActivity(problem='none')]
     two.peaks = {('GPU-a', 2): 33}
     assert (together.peak_memory('GPU-a', 2), together.peak_memory('GPU-n', 1)) == (33, None)
     together.follow(frozenset({1, 2}))

@@ -10,7 +10,7 @@ from gpu_tracker.gpus.drm.clients import KFD
 from gpu_tracker.gpus.drm.devices import devices
 from gpu_tracker.gpus.drm.sensors import Sensors
 from gpu_tracker.gpus.drm.usage import Usage
-from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuReading, Unseen
+from gpu_tracker.gpus.model import Gpu, GpuActivity, GpuHealth, GpuReading, Unseen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,6 +114,11 @@ class DrmBackend:
     def energy(self, uuid: str) -> float | None:
         """Return the joules that a whole GPU has used since its driver was loaded; Intel's with memory of their own."""
         return self._sensors[uuid].energy()
+
+    def activity(self, uuid: str) -> list[GpuActivity]:
+        """Return that it is not known: no DRM driver has counters of it."""
+        del uuid
+        return [GpuActivity(problem='only NVIDIA GPUs have counters of their activity')]
 
     def survey(self, *, with_load: bool = True, with_sensors: bool = True) -> list[GpuReading]:
         """Read all GPUs once."""

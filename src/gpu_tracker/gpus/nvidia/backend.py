@@ -8,7 +8,7 @@ import pynvml
 
 from gpu_tracker.background import Reported
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.model import Gpu, GpuHealth, GpuProcess, GpuReading, Unseen
+from gpu_tracker.gpus.model import Gpu, GpuActivity, GpuHealth, GpuProcess, GpuReading, Unseen
 from gpu_tracker.gpus.nvidia.calls import Calls, in_bus_order, percent, quietly
 from gpu_tracker.gpus.nvidia.device import NvidiaGpu
 from gpu_tracker.gpus.nvidia.errors import DRIVER_TOO_OLD, describe, explain_failed_init
@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpu_tracker.gpus.nvidia.activity import ActivityReader
     from gpu_tracker.gpus.nvidia.health import XidErrors
 
 
@@ -52,6 +53,7 @@ class NvidiaBackend:
         self._gpus: tuple[Gpu, ...] | None = None
         self._followed: frozenset[int] = frozenset()
         self._xid_errors: XidErrors | None = None
+        self._activities: dict[str, ActivityReader] = {}
         self._open_all()
 
     def gpus(self) -> tuple[Gpu, ...]:
@@ -142,6 +144,12 @@ class NvidiaBackend:
         millijoules = quietly(lambda: pynvml.nvmlDeviceGetTotalEnergyConsumption(device.open()))
         return None if millijoules is None else millijoules / 1000
 
+    def activity(self, uuid: str) -> list[GpuActivity]:
+        """Return how busy the parts of one GPU were since the last call, or of each of its MIG GPU instances."""
+        from gpu_tracker.gpus.nvidia.activity import ActivityReader  # noqa: PLC0415 - few runs ask for it
+
+        return self._activities.setdefault(uuid, ActivityReader()).read(self._device(uuid).open)
+
     def take_messages(self) -> list[tuple[str, str]]:
         """Return the messages not taken yet."""
         messages = list(self._messages)
@@ -152,6 +160,8 @@ class NvidiaBackend:
         """Shut NVML down."""
         if self._xid_errors is not None:
             self._xid_errors.stop()
+        for activity in self._activities.values():
+            activity.close()
         try:
             pynvml.nvmlShutdown()
         except pynvml.NVMLError:
