@@ -59,6 +59,10 @@ def _uses_gpus(usage: Any) -> bool:  # noqa: ANN401 - as above
     return bool(usage.gpus)
 
 
+def _has_activity(usage: Any) -> bool:  # noqa: ANN401 - as above
+    return bool(usage.gpu_activity)
+
+
 def _always(_: object) -> bool:
     return True
 
@@ -200,6 +204,28 @@ ROWS = (
         'energy.cpu_packages', 'joules', 'Energy of CPUs', 'of all CPU packages, whoever used them',
         'cpu_package_energy',
     ),
+    Figure(
+        'gpu_activity.sm_mean_percent', 'percent', 'GPU SM activity, mean', 'the busiest GPU, by its own counters',
+        'gpu_sm_activity', 'peak {gpu_activity.sm_max_percent}', _has_activity,
+    ),
+    Figure('gpu_activity.sm_max_percent', 'percent'),
+    Figure('gpu_activity.occupancy_mean_percent', 'percent', column='gpu_sm_occupancy'),
+    Figure('gpu_activity.occupancy_max_percent', 'percent'),
+    Figure(
+        'gpu_activity.tensor_mean_percent', 'percent', 'Tensor cores busy, mean', 'the busiest GPU',
+        'gpu_tensor_activity', 'peak {gpu_activity.tensor_max_percent}', _has_activity,
+    ),
+    Figure('gpu_activity.tensor_max_percent', 'percent'),
+    Figure(
+        'gpu_activity.dram_mean_percent', 'percent', 'GPU memory bandwidth, mean', 'the busiest GPU',
+        'gpu_dram_activity', 'peak {gpu_activity.dram_max_percent}', _has_activity,
+    ),
+    Figure('gpu_activity.dram_max_percent', 'percent'),
+    Figure('gpu_activity.pcie_sent_mean_per_second', 'bytes/s'),
+    Figure('gpu_activity.pcie_received_mean_per_second', 'bytes/s'),
+    Figure('gpu_activity.nvlink_sent_mean_per_second', 'bytes/s'),
+    Figure('gpu_activity.nvlink_received_mean_per_second', 'bytes/s'),
+    Figure('gpu_activity.problem', 'text'),
     Figure('control_group.memory_limit', 'bytes', is_given=True),
     Figure('control_group.cpu_limit', 'count', is_given=True),
     Figure('control_group.allowed_cores', 'count', is_given=True),
@@ -321,6 +347,13 @@ LINES = (
     ),
     Line(EACH_GPU, ''),
     Line(
+        'GPU active',
+        'SMs {gpu_activity.sm_mean_percent}, tensor cores {gpu_activity.tensor_mean_percent}, '
+        'memory bandwidth {gpu_activity.dram_mean_percent} on average',
+        _has_activity,
+    ),
+    Line('', '{gpu_activity.problem}', lambda usage: any(gpu.problem is not None for gpu in usage.gpu_activity)),
+    Line(
         'Storage',
         '{io.combined.read} read, {io.combined.written} written; '
         'by calls {io.combined.read_by_calls} and {io.combined.written_by_calls}',
@@ -390,7 +423,7 @@ def value(usage: Any, path: str) -> Any:  # noqa: ANN401 - see above; a number, 
     else:
         chosen = tuple(entry for entry in section if place_of(entry) == parts[0])
         parts = parts[1:]
-    if not section and parts[0] != 'utilization' and parts[-1] not in {'system', 'capacity'}:
+    if name == 'gpus' and not section and parts[0] != 'utilization' and parts[-1] not in {'system', 'capacity'}:
         return 0  # the run used no GPU
     known = [found for entry in chosen if (found := _figure_in(entry, parts, unit)) is not None]
     return max(known, default=None)
@@ -443,7 +476,7 @@ def so_far(usage: Any) -> tuple[str, ...]:  # noqa: ANN401 - as above
         path
         for path, row in [*figures().items(), *((path, row_of(path)) for path in of_each)]
         if not (row.is_given or row.unit in TEXTS or row.section == 'job')
-        and not ('.mean_' in path or path.endswith('_current'))
+        and not ('mean_' in path or path.endswith('_current'))
         and value(usage, path) is not None
     )
 

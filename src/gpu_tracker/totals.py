@@ -287,6 +287,32 @@ class EnergyTotals(TypedDict, total=False):
     problem: str
 
 
+class GpuActivityTotals(TypedDict):
+    """One GPU or MIG GPU instance: percent and bytes a second by the fields of GpuActivity; None is unknown."""
+
+    uuid: str
+    vendor: str
+    index: int
+    gpu_instance: int | None
+    is_used: bool | None
+    """Whether tracked processes were seen on it."""
+    problem: str | None
+    """Why a reading has failed."""
+    seconds: float
+    """The time that was read."""
+    means: Mapping[str, float | None]
+    maxima: Mapping[str, float | None]
+    latest: Sequence[float | None]
+    """The percentages of the last reading."""
+
+
+class GpuActivitiesTotals(TypedDict, total=False):
+    """See :meth:`gpu_tracker.resources.gpu_activity.ActivitySource.read`."""
+
+    gpus: Sequence[GpuActivityTotals]
+    problem: str
+
+
 class ControlGroupTotals(TypedDict):
     """See :class:`gpu_tracker.result.usage.ControlGroupUsage`; sizes in bytes."""
 
@@ -333,6 +359,7 @@ class _Run(TypedDict):
     gpu: ReadOnly[GpuTotals]
     io: ReadOnly[NotRequired[IoTotals]]
     energy: ReadOnly[NotRequired[EnergyTotals]]
+    gpu_activity: ReadOnly[NotRequired[GpuActivitiesTotals]]
     cuda: ReadOnly[NotRequired[Mapping[str, Any]]]
     """The fields of :class:`gpu_tracker.result.cuda_usage.CUDAUsage` in base units."""
     control_group: ReadOnly[NotRequired[ControlGroupTotals]]

@@ -55,7 +55,8 @@ class Tracker:
     :param cuda: Also tell what it does with CUDA: launches, memory, streams. Needs libbpf and the right to load BPF
         programs; without them there is one warning, and ``resource_usage.cuda`` has no figures.
     :param sections: What else to report, by the names of fields of :class:`~gpu_tracker.ResourceUsage`: ``cuda``, as
-        above, ``io``, what was read and written, and ``energy``, of GPUs and CPU packages.
+        above, ``io``, what was read and written, ``energy``, of GPUs and CPU packages, and ``gpu_activity``, how busy
+        the parts of GPUs were.
     :param tracking_file: A file to record the run into, see :doc:`recording`: an SQLite file, or with the ending
         ``.csv`` the samples alone. It must not be there yet.
     :param overwrite: Replace such a file that is there already.

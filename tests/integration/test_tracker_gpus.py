@@ -336,3 +336,56 @@ def test_a_driver_that_hangs_makes_the_energy_of_gpus_unknown(driver):
         report = program.stop()
     assert report['energy']['gpu'] is None
     assert report['energy']['gpus'] == []
+
+
+def test_the_activity_of_the_gpus_in_use_is_what_their_counters_say(driver):
+    def gpus(sm: int) -> list[Gpu]:
+        processes = [Process(program.pid, memory=5)]
+        busy = Gpu(uuid='GPU-a', total=GIB, sm_activity=sm, tensor_activity=10, pcie_sent_rate=3, processes=processes)
+        return [busy, Gpu(uuid='GPU-b', total=GIB, sm_activity=99)]
+
+    def readings() -> int:
+        return driver.calls().count('nvmlGpmMetricsGet')
+
+    driver.write(gpus=[Gpu(uuid='GPU-a', total=GIB), Gpu(uuid='GPU-b', total=GIB)])
+    with Program(driver, sections=['gpu_activity']) as program:
+        driver.write(gpus=gpus(40))
+        program.start()
+        until(lambda: readings() >= 2)
+        driver.write(gpus=gpus(60))
+        until(lambda: readings() >= 4)  # two GPUs, once a second
+        report = program.stop()
+    (gpu,) = report['gpu_activity']
+    assert 40 < gpu.pop('sm_mean_percent') < 60
+    assert gpu == {
+        'index': 0,
+        'vendor': 'nvidia',
+        'uuid': 'GPU-a',
+        'gpu_instance': None,
+        'unit': 'bytes',
+        'sm_max_percent': 60.0,
+        'occupancy_mean_percent': None,
+        'occupancy_max_percent': None,
+        'tensor_mean_percent': 10.0,
+        'tensor_max_percent': 10.0,
+        'dram_mean_percent': None,
+        'dram_max_percent': None,
+        'pcie_sent_mean_per_second': 3.0 * 2**20,
+        'pcie_received_mean_per_second': None,
+        'nvlink_sent_mean_per_second': None,
+        'nvlink_received_mean_per_second': None,
+        'problem': None,
+    }
+    assert program.errors == ''
+
+
+def test_an_older_gpu_has_no_activity_and_the_report_says_why(driver):
+    driver.write(gpus=[Gpu(uuid='GPU-a', total=GIB)])
+    with Program(driver, sections=['gpu_activity']) as program:
+        driver.write(gpus=[Gpu(uuid='GPU-a', total=GIB, processes=[Process(program.pid, memory=5)])])
+        program.start()
+        until(lambda: driver.calls().count('nvmlGpmQueryDeviceSupport') >= 1)
+        report = program.stop()
+    (gpu,) = report['gpu_activity']
+    assert gpu['sm_mean_percent'] is None
+    assert gpu['problem'] == 'has no counters of its activity, which Hopper and newer GPUs have'

@@ -42,7 +42,7 @@ VALUES = {
     '--tu': ('seconds', 'minutes', 'hours', 'days', 'auto'),
     '--nec': ('allowed',),
     '--gb': ('nvidia', 'amd', 'intel', 'drm'),
-    '--sections': ('io', 'energy', 'cuda'),
+    '--sections': ('io', 'energy', 'gpu_activity', 'cuda'),
     '--order': ('index', 'free', 'power'),
     '--stat': ('min', 'max', 'mean', 'std'),
 }

@@ -226,6 +226,7 @@ RESOURCES = (
     ),
     Entry('io', is_optional=True),
     Entry('energy', is_optional=True),
+    Entry('gpu_activity', is_optional=True),
     Entry('control_group'),
 )
 """All resources, in the order in which they are opened and sampled."""

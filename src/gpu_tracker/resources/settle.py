@@ -158,6 +158,10 @@ def settle(evidence: Evidence, facts: KernelFacts = KernelFacts()) -> Totals:  #
     }
     lower_bounds |= {f'max_ram.{path}': REASONS[reason] for path, reason in ram_reasons.items()}
     lower_bounds |= dict.fromkeys(_missed_of_gpus(evidence['gpu']), REASONS['gpu'])
+    if 'gpu_activity' in evidence:
+        from gpu_tracker.resources import gpu_activity  # noqa: PLC0415 - few runs ask for it
+
+        lower_bounds |= dict.fromkeys(gpu_activity.missed(evidence), REASONS['gpu'])
     record = dict(evidence['record'])
     if facts.tracked_seconds is not None:
         record['tracked_seconds'] = facts.tracked_seconds

@@ -20,7 +20,7 @@ _DECIMALS = 3
 _ACRONYMS = {
     'ram': 'RAM', 'gpu': 'GPU', 'cpu': 'CPU', 'rss': 'RSS', 'gpus': 'GPUs', 'n': 'number of',
     'cuda': 'CUDA', 'io': 'I/O', 'pid': 'PID', 'uuid': 'UUID', 'mig': 'MIG',
-    'oom': 'OOM',
+    'oom': 'OOM', 'sm': 'SM', 'dram': 'DRAM', 'pcie': 'PCIe', 'nvlink': 'NVLink',
 }  # fmt: skip
 _CUDA_FOOTNOTE = (
     'Launch to sync is not time on the GPU: work may have been done long before the synchronisation that waited for it.'
@@ -30,7 +30,9 @@ _ON_ONE_LINE = {'gpus', 'kernels', 'failures'}
 """Lists whose entries have few fields."""
 
 
-_UNITS_OF = {'max_gpu_ram': 'gpu_ram', 'gpus': 'gpu_ram', 'compute_time': 'time', 'cuda': ''}
+_LISTS_OF_GPUS = {'gpus': 'gpu', 'gpu_activity': 'gpu activity'}
+"""Sections with an entry for each GPU, and the headings of the entries."""
+_UNITS_OF = {'max_gpu_ram': 'gpu_ram', 'compute_time': 'time', 'cuda': ''}
 """The unit that a section is in, if that is not the unit of RAM; no other unit is taken for CUDA."""
 _SIZES, _TIMES = ('bytes', 'bytes/s'), ('seconds',)
 
@@ -43,8 +45,8 @@ def as_text(usage: ResourceUsage, adaptive: Collection[str] = ()) -> str:
     """
     found: list[str] = []
     for name, section in _fields(usage).items():
-        if name == 'gpus':
-            found += _gpu_lines(usage, section, adaptive)
+        if name in _LISTS_OF_GPUS:
+            found += _gpu_lines(name, getattr(usage, name), section, adaptive)
             continue
         kind = _UNITS_OF.get(name, 'ram')
         shown = section
@@ -94,21 +96,20 @@ def as_csv(usage: ResourceUsage, command: Sequence[str] = (), exit_code: int | N
     from gpu_tracker.result import csv_table  # noqa: PLC0415 - as above
 
     fields = {**usage.to_dict(), 'lower_bounds': ' '.join(usage.lower_bounds)}
-    if usage.gpus is not None:
-        fields['gpus'] = _largest_of_gpus(usage)
+    fields |= {name: _largest_of_gpus(usage, name) for name in _LISTS_OF_GPUS if fields.get(name) is not None}
     return csv_table.table_of(fields, command, exit_code)
 
 
-def _largest_of_gpus(usage: ResourceUsage) -> dict[str, float | None]:
+def _largest_of_gpus(usage: ResourceUsage, section: str) -> dict[str, float | None]:
     """Return the largest figures of all GPUs, in the unit of GPU RAM."""
     from gpu_tracker.figures import figures, value  # noqa: PLC0415 - as above
 
     found = {}
     for path, row in figures().items():
-        section, _, name = path.partition('.')
-        if section == 'gpus':
+        if row.section == section:
             number = value(usage, path)
-            found[name] = units.from_bytes(number, usage.max_gpu_ram.unit) if row.unit == 'bytes' else number
+            is_size = row.unit in _SIZES
+            found[path.partition('.')[2]] = units.from_bytes(number, usage.max_gpu_ram.unit) if is_size else number
     return found
 
 
@@ -172,14 +173,17 @@ def _is_unknown(section: Mapping[str, Any]) -> bool:
     )
 
 
-def _gpu_lines(usage: ResourceUsage, entries: Sequence[Mapping[str, Any]], adaptive: Collection[str]) -> Iterator[str]:
+def _gpu_lines(
+    section: str, gpus: Sequence[Any], entries: Sequence[Mapping[str, Any]], adaptive: Collection[str]
+) -> Iterator[str]:
     from gpu_tracker.figures import place_of  # noqa: PLC0415 - most machines have no GPUs
 
-    for gpu, fields in zip(usage.gpus or (), entries, strict=True):
-        shown = {name: value for name, value in fields.items() if name not in {'index', 'vendor'}}
+    for gpu, fields in zip(gpus, entries, strict=True):
+        left_out = {'index', 'vendor', *(['gpu_instance'] if fields.get('gpu_instance') is None else [])}
+        shown = {name: value for name, value in fields.items() if name not in left_out}
         if 'gpu_ram' in adaptive:
-            shown = _in_suitable_units(shown, 'gpus', _SIZES)
-        yield from _lines({f'gpu {place_of(gpu)}': shown}, '')
+            shown = _in_suitable_units(shown, section, _SIZES)
+        yield from _lines({f'{_LISTS_OF_GPUS[section]} {place_of(gpu)}': shown}, '')
 
 
 def _cuda_lines(cuda: CUDAUsage, section: Mapping[str, Any]) -> Iterator[str]:

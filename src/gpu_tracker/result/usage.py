@@ -284,6 +284,52 @@ class EnergyUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class GPUActivity:
+    """How busy the parts of a GPU that the run used were, by the GPU's own counters, whoever used it.
+
+    Means are weighted by time. A maximum is the largest mean of any second.
+
+    :ivar index: Its place in PCI bus order among the GPUs of its vendor, from 0.
+    :ivar vendor: ``nvidia``, ``amd``, ``intel`` or ``drm``.
+    :ivar uuid: Its UUID.
+    :ivar gpu_instance: The ID of the MIG GPU instance; None: the figures are those of the whole GPU.
+    :ivar unit: The unit of sizes, which are per second.
+    :ivar sm_mean_percent: Multiprocessors (SMs) that worked. 100 % is all of them, all the time.
+    :ivar sm_max_percent: The most of it.
+    :ivar occupancy_mean_percent: Warps on the multiprocessors, of all that these can hold.
+    :ivar occupancy_max_percent: The most of it.
+    :ivar tensor_mean_percent: Time in which tensor cores worked.
+    :ivar tensor_max_percent: The most of it.
+    :ivar dram_mean_percent: Bandwidth of its memory that was used.
+    :ivar dram_max_percent: The most of it.
+    :ivar pcie_sent_mean_per_second: Sent through PCIe.
+    :ivar pcie_received_mean_per_second: Received through PCIe.
+    :ivar nvlink_sent_mean_per_second: Sent through all NVLinks.
+    :ivar nvlink_received_mean_per_second: Received through all NVLinks.
+    :ivar problem: Why figures are unknown, or a reading has failed; None: neither.
+    """
+
+    index: int
+    vendor: str
+    uuid: str
+    gpu_instance: int | None
+    unit: str
+    sm_mean_percent: float | None
+    sm_max_percent: float | None
+    occupancy_mean_percent: float | None
+    occupancy_max_percent: float | None
+    tensor_mean_percent: float | None
+    tensor_max_percent: float | None
+    dram_mean_percent: float | None
+    dram_max_percent: float | None
+    pcie_sent_mean_per_second: float | None
+    pcie_received_mean_per_second: float | None
+    nvlink_sent_mean_per_second: float | None
+    nvlink_received_mean_per_second: float | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ControlGroupUsage:
     """What the control groups of the tracked process allowed at the start of the run, and what was killed in its group.
 
@@ -395,6 +441,7 @@ class ResourceUsage:
         where they were not asked for (``sections``), and then they are in no report.
     :ivar io: What it read and wrote.
     :ivar energy: The energy of the devices that it used.
+    :ivar gpu_activity: How busy the parts of each GPU that it used were. Also None if these GPUs are unknown.
     :ivar control_group: What its control groups allowed; None, and in no report, where that was all that the machine
         has and no process was killed for lack of memory.
     :ivar job: Which rank of which job it was; None, and in no report, where no launcher had started it.
@@ -417,6 +464,7 @@ class ResourceUsage:
     cuda: CUDAUsage | None = None
     io: IOUsage | None = None
     energy: EnergyUsage | None = None
+    gpu_activity: tuple[GPUActivity, ...] | None = None
     control_group: ControlGroupUsage | None = None
     job: JobIdentity | None = None
     own_group: OwnGroupUsage | None = None

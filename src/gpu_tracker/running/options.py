@@ -251,7 +251,8 @@ OPTIONS = (
         default=(),
         read=checks.as_names,
         in_notebook=True,
-        help='More sections of the report, with commas between: io (reads, writes), energy (of GPUs and CPUs), cuda.',
+        help='More sections of the report, with commas between: io (reads, writes), energy (of GPUs and CPUs), '
+        'gpu_activity (SMs, tensor cores), cuda.',
     ),
     Option('resource_usage_file', checks.usage_file),
     Option(

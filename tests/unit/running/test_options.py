@@ -75,10 +75,18 @@ def test_defaults_are_filled_in():
         ('disable_logs', 0, 'disable_logs must be True or False, not 0'),
         ('cuda', 1, 'cuda must be True or False, not 1'),
         ('cuda', None, 'cuda must be True or False, not None'),
-        ('sections', ['io', 'disk'], "sections must be 'cuda', 'io' or 'energy', not 'disk'"),
-        ('sections', [3], "sections must be 'cuda', 'io' or 'energy', not 3"),
-        ('sections', 'io', "sections must be a sequence of names, each 'cuda', 'io' or 'energy', not 'io'"),
-        ('sections', None, "sections must be a sequence of names, each 'cuda', 'io' or 'energy', not None"),
+        ('sections', ['io', 'disk'], "sections must be 'cuda', 'io', 'energy' or 'gpu_activity', not 'disk'"),
+        ('sections', [3], "sections must be 'cuda', 'io', 'energy' or 'gpu_activity', not 3"),
+        (
+            'sections',
+            'io',
+            "sections must be a sequence of names, each 'cuda', 'io', 'energy' or 'gpu_activity', not 'io'",
+        ),
+        (
+            'sections',
+            None,
+            "sections must be a sequence of names, each 'cuda', 'io', 'energy' or 'gpu_activity', not None",
+        ),
         (
             'time_unit',
             'ms',
