@@ -109,7 +109,7 @@ def test_what_cannot_be_drawn_is_said(run: str, tmp_path: Path):
         (['{run}', '-o', 'x.gif'], "--output must be a path that ends in .png, .svg or .pdf, not 'x.gif'"),
         (
             ['{run}', '-o', 'x.png', '--only=disk'],
-            "--only must be some of ram, cpu, gpu_ram, gpu, io, power, not 'disk'",
+            "--only must be some of ram, cpu, gpu_ram, gpu, gpu_activity, io, power, not 'disk'",
         ),
         (['{run}', '-o', 'x.png', '--from=10'], "--from must be less than the 10 s that were recorded, not '10'"),
         (['{run}', '-o', '/nowhere/x.png'], 'cannot write /nowhere/x.png: No such file or directory'),

@@ -20,7 +20,7 @@ Usage:
 Options:
   -o --output=<picture>  The file to write; by its ending .png, .svg or .pdf.
   --only=<panels>        What to draw, with commas between: ram, cpu, gpu_ram, gpu,
-                         io, power. Default: all that was recorded.
+                         gpu_activity, io, power. Default: all that was recorded.
   --from=<seconds>       Start at this time, in seconds since the first sample.
   --to=<seconds>         End at this time.
   --salvage              Read a damaged or truncated file as far as possible.

@@ -49,7 +49,7 @@ class Line:
 class Panel:
     """Lines on one axis.
 
-    :ivar key: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``io`` or ``power``.
+    :ivar key: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``gpu_activity``, ``io`` or ``power``.
     :ivar title: What it shows.
     :ivar unit: ``bytes``, ``percent``, ``bytes/s`` or ``watts``.
     :ivar is_rate: Each value is the mean since the time before, and not a value of its moment.
@@ -125,6 +125,16 @@ _KINDS = {
     ),
     'gpu_ram': _Kind('GPU memory', 'bytes', _by_group('gpu_ram', _Wanted('system_gpu_ram', 'all users', SYSTEM))),
     'gpu': _Kind('GPU utilization', 'percent', [_Wanted('gpu_utilization', 'all GPUs, added up', COMBINED)]),
+    'gpu_activity': _Kind(
+        'GPU activity',
+        'percent',
+        [
+            _Wanted('gpu_sm_activity', 'SMs', COMBINED),
+            _Wanted('gpu_sm_occupancy', 'occupancy', LESSER),
+            _Wanted('gpu_tensor_activity', 'tensor cores', DESCENDANTS),
+            _Wanted('gpu_dram_activity', 'memory bandwidth', OTHER),
+        ],
+    ),
     'io': _Kind(
         'I/O',
         'bytes/s',

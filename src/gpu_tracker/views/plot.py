@@ -58,8 +58,8 @@ def plot(
 ) -> Any:  # noqa: ANN401 - the package need not be there
     """Return a ``matplotlib.figure.Figure`` of a recording.
 
-    :param only: The panels that are wanted: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``io``, ``power``. None: all of
-        which something is known.
+    :param only: The panels that are wanted: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``gpu_activity``, ``io``,
+        ``power``. None: all of which something is known.
     :param start: From when on, in seconds since the first sample.
     :param stop: Up to when.
     :raises ParameterError: where there is no such panel.

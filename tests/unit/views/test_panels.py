@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpu_tracker.recording.reading.recording import Recording, load
+from gpu_tracker.resources.gpu_activity import Activity
 from gpu_tracker.views.bands import Band, Shading, shading_of
 from gpu_tracker.views.panels import panels_of
 from support.pictured_run import GIB, MB, training
-from support.recordings import busy_rows, region, totals_of, write_recording
+from support.recordings import DEFAULT_COLUMNS, busy_rows, region, totals_of, write_recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +66,18 @@ def test_a_limit_is_drawn_where_much_of_it_was_used(recording: Recording) -> Non
         'gpu_ram': (40 * GIB, False),
         'gpu': (100.0, True),
     }
+
+
+def test_the_activity_of_gpus_is_one_panel(tmp_path: Path) -> None:
+    columns = (*DEFAULT_COLUMNS, *Activity.columns)
+    rows = [(float(t), {'gpu_sm_activity': 10.0 * t, 'gpu_dram_activity': 5.0}) for t in range(4)]
+    path = write_recording(
+        tmp_path / 'run.db', columns=columns, rows=rows, meta={'totals': json.dumps(totals_of('gpu'))}
+    )
+    with load(path) as recording:
+        (panel,) = panels_of(recording, only=['gpu_activity'])
+    assert (panel.title, panel.unit, panel.is_rate) == ('GPU activity', 'percent', False)
+    assert {line.title: line.series.mean[-1] for line in panel.lines} == {'SMs': 30.0, 'memory bandwidth': 5.0}
 
 
 def test_a_part_of_a_run_and_some_panels(recording: Recording) -> None:

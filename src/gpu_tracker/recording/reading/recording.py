@@ -174,8 +174,8 @@ class Recording:
     def plot(self, only: Iterable[str] | None = None, start: float | None = None, stop: float | None = None) -> Any:  # noqa: ANN401 - the package need not be there
         """Return a ``matplotlib.figure.Figure`` of the run, as ``gpu-tracker plot`` writes it.
 
-        :param only: The panels that are wanted: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``io``, ``power``. None: all of
-            which something is known.
+        :param only: The panels that are wanted: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``gpu_activity``, ``io``,
+            ``power``. None: all of which something is known.
         :param start: From when on, in seconds since the first sample.
         :param stop: Up to when.
         :raises ParameterError: where there is no such panel.
