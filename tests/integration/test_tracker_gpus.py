@@ -389,3 +389,13 @@ def test_an_older_gpu_has_no_activity_and_the_report_says_why(driver):
     (gpu,) = report['gpu_activity']
     assert gpu['sm_mean_percent'] is None
     assert gpu['problem'] == 'has no counters of its activity, which Hopper and newer GPUs have'
+
+
+def test_counters_that_hang_leave_the_activity_out_and_the_rest_known(driver):
+    driver.write(gpus=[Gpu(uuid='GPU-a', total=GIB, sm_activity=5)], hang=[Hang('nvmlGpm*')])
+    with Program(driver, sections=['gpu_activity']) as program:
+        program.start()
+        read_again(driver)
+        report = program.stop()
+    assert 'gpu_activity' not in report
+    assert report['max_gpu_ram']['combined'] == 0

@@ -82,12 +82,15 @@ class ActivitySource:
     def __init__(self, open_backend: Callable[[], RunGpus | None], *, are_ours: bool) -> None:
         self._open_backend = open_backend
         self._backend: RunGpus | None = None
-        self._is_open = False
+        self._is_open = self._is_broken = False
         self._are_ours = are_ours
         self._gpus: dict[tuple[str, int | None], _Fold] = {}
 
     def read(self, members: frozenset[int]) -> dict[str, object]:
-        """Return ``gpus``: what each GPU or GPU instance has done so far, see :class:`.GpuActivityTotals`."""
+        """Return ``gpus``: what each GPU or GPU instance has done so far, see :class:`.GpuActivityTotals`.
+
+        Nothing is returned if the driver does not work.
+        """
         if not self._is_open:
             self._open()
         backend = self._backend
@@ -96,7 +99,7 @@ class ActivitySource:
             for gpu in backend.gpus():
                 if gpu.uuid is not None:
                     self._read_gpu(backend, gpu, gpu.uuid, members)
-        return {'gpus': [fold.totals() for fold in self._gpus.values()]}
+        return {} if self._is_broken else {'gpus': [fold.totals() for fold in self._gpus.values()]}
 
     def close(self) -> None:
         """Let go of the driver."""
@@ -108,7 +111,7 @@ class ActivitySource:
         try:
             self._backend = self._open_backend()
         except GpuError:
-            return  # the resource gpu reports it
+            self._is_broken = True  # the resource gpu reports it
 
     def _read_gpu(self, backend: RunGpus, gpu: Gpu, uuid: str, members: frozenset[int]) -> None:
         processes = backend.processes(uuid) if self._are_ours or gpu.vendor in OF_DRM else None
@@ -183,8 +186,8 @@ def open_resource(context: Context) -> Activity:
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, tuple[usage.GPUActivity, ...]]:
-    """Return the section ``gpu_activity`` of the result, of the GPUs that were used; none if these are unknown."""
-    if totals['gpu'].get('devices') is None:
+    """Return the section ``gpu_activity`` of the result, of the GPUs that were used; none if nothing is known."""
+    if totals['gpu'].get('devices') is None or 'gpus' not in totals['gpu_activity']:
         return {}
     return {'gpu_activity': tuple(_usage_of_gpu(gpu, totals['seconds'], wanted.gpu_ram) for gpu in _used(totals))}
 

@@ -93,6 +93,11 @@ def test_there_is_no_section_if_the_gpus_in_use_are_unknown(machine: Machine) ->
     assert usage_of(machine.totals | {'gpu': {}}, UNITS) == {}
 
 
+def test_there_is_no_section_if_the_driver_has_never_answered(machine: Machine) -> None:
+    machine.read(of(1.0, 10.0), seconds=1)
+    assert usage_of(machine.totals | {'gpu_activity': {}}, UNITS) == {}
+
+
 def test_figures_of_a_part_of_the_run_are_not_taken_for_those_of_the_run(machine: Machine) -> None:
     machine.read(of(5.0, 80.0), seconds=9)
     (gpu,) = machine.section()
@@ -167,5 +172,5 @@ def test_a_driver_that_does_not_work_leaves_nothing_known() -> None:
     def fail() -> FakeRunGpus:
         raise GpuError('It does not work.', 'broken')
 
-    assert ActivitySource(fail, are_ours=True).read(OURS) == {'gpus': []}
+    assert ActivitySource(fail, are_ours=True).read(OURS) == {}
     assert ActivitySource(lambda: None, are_ours=True).read(OURS) == {'gpus': []}
