@@ -209,6 +209,7 @@ def test_json_has_all_that_the_table_has(eight: Machine) -> None:
         'power_watts': 287.9,
         'power_limit_watts': None,
         'health': dict.fromkeys(gpus[1]['health']),
+        'activity': None,
         'processes': [
             {
                 'pid': NO_SUCH_PROCESS,

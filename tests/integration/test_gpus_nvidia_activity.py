@@ -59,6 +59,56 @@ def read(machine: Machine, at: str) -> list[list[dict[str, Any]]]:
     return [json.loads(line) for line in printed.splitlines()]
 
 
+def gpus(machine: Machine, *options: str) -> list[dict[str, Any]]:
+    code, printed, errors = machine.told('gpus', '--json', '--activity', '--interval=0.2', *options)
+    assert (code, errors) == (0, '')
+    return json.loads(printed)['gpus']
+
+
+def test_gpus_prints_the_activity_between_two_readings(machine: Machine) -> None:
+    machine.write(gpus=[HOPPER, Gpu(uuid='GPU-b')])
+    first, second = (gpu['activity'] for gpu in gpus(machine))
+    assert first.pop('seconds') >= 0.2
+    assert first == {
+        'problem': None,
+        'sm_percent': 81.0,
+        'occupancy_percent': 40.0,
+        'tensor_percent': 23.0,
+        'dram_percent': 0.0,
+        'pcie_sent_bytes_per_second': 1.0 * MIB,
+        'pcie_received_bytes_per_second': 2.0 * MIB,
+        'nvlink_sent_bytes_per_second': 30.0 * MIB,
+        'nvlink_received_bytes_per_second': None,
+    }
+    assert (second['problem'], second['sm_percent']) == (
+        'has no counters of its activity, which Hopper and newer GPUs have',
+        None,
+    )
+
+
+def test_each_mig_device_has_the_activity_of_its_gpu_instance(machine: Machine) -> None:
+    parts = [Mig(uuid='MIG-a', gi=2, sm_activity=70), Mig(uuid='MIG-b', gi=5, sm_activity=5)]
+    machine.write(gpus=[Gpu(uuid='GPU-a', sm_activity=30, mig=[*parts, Mig(uuid='MIG-c', gi=5, ci=1)])])
+    (gpu,) = gpus(machine)
+    assert gpu['activity'] is None
+    assert [part['activity']['sm_percent'] for part in gpu['mig_devices']] == [70.0, 5.0, 5.0]
+
+
+def test_why_the_activity_of_mig_devices_is_unknown(machine: Machine) -> None:
+    divided = Gpu(uuid='GPU-a', sm_activity=30, mig=[Mig(uuid='MIG-a', gi=2, sm_activity=70)])
+    machine.write(gpus=[divided], fail=[Failure('nvmlGpmMigSampleGet', NO_PERMISSION)])
+    (gpu,) = gpus(machine)
+    assert [part['activity']['problem'] for part in gpu['mig_devices']] == [
+        'may not be read by this user (NVML code 4)'
+    ]
+
+
+def test_nobody_reads_the_counters_unasked(machine: Machine) -> None:
+    machine.write(gpus=[HOPPER])
+    assert machine.gpus()[0]['activity'] is None
+    assert not any('Gpm' in call for call in machine.driver.calls())
+
+
 def test_two_samples_make_the_figures_of_the_time_between_them(machine: Machine) -> None:
     machine.write(gpus=[HOPPER])
     assert read(machine, '[10, 12.5]') == [

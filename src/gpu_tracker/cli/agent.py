@@ -38,6 +38,8 @@ Options:
                         AGENTS = [] switches the page off. Default: the file in
                         NVGPU_CLUSTER_CFG, else this machine only.
 {serving.COMMANDS_LINES}  --export-processes    Export the GPU memory of each process to Prometheus.
+  --activity            Export how busy the parts of NVIDIA GPUs are, from Hopper on: SM
+                        activity, occupancy, tensor cores, memory bandwidth.
   --export-users        Export user names to Prometheus.
   --cuda                Export the CUDA calls of each process to Prometheus: launches,
                         memory, failed calls. Needs --export-processes, libbpf and the
@@ -75,6 +77,7 @@ def run(values: options.Values) -> int:
             cluster=read_cluster(None if config is None else str(config)),
             interval=interval,
             export_processes=bool(values['--export-processes']),
+            watches_activity=bool(values['--activity']),
             export_users=bool(values['--export-users']),
             commands=serving.commands(values),
             probes=('cuda',) if values['--cuda'] else (),

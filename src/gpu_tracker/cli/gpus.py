@@ -24,6 +24,9 @@ Usage:
   gpu-tracker ls [options]
 
 Options:
+  --activity            Add how busy the parts of NVIDIA GPUs are, from Hopper on: SM
+                        activity, occupancy, tensor cores, memory bandwidth. The first
+                        reading takes a second.
   -f --format=<format>  text (a table) or json. [default: text]
   --json                The same as --format=json.
   --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all but
@@ -48,6 +51,8 @@ gpu-tracker available lists such GPUs. The index is the position in PCI bus orde
 OPTION_OF = {'gpu_brand': '--gb'}
 _LONGEST_INTERVAL = 1e9
 """Seconds: longer than anybody waits, and short enough for every system's clock."""
+_SHORTEST_ACTIVITY = 0.2
+"""Seconds between two readings of the counters: at least 0.1, on a machine that is late too."""
 
 
 def run(values: options.Values) -> int:
@@ -58,10 +63,16 @@ def run(values: options.Values) -> int:
     as_json = options.chosen_format(values, ('text', 'json')) == 'json'
     show = _Json(watches=watches) if as_json else _Table(color=not values['--no-color'], watches=watches)
     backends = BACKENDS if brands is None else backends_of(brands)
-    inventory = Inventory(backends, report=show.report)
+    shows_activity = bool(values['--activity'])
+    if shows_activity:
+        interval = max(interval, _SHORTEST_ACTIVITY)
+    inventory = Inventory(backends, report=show.report, watches_activity=shows_activity)
     machine = Machine(show.report, inventory)
     try:
         seen = machine.read()
+        if shows_activity:
+            time.sleep(min(interval, 1.0))  # the counters are read twice
+            seen = machine.read()
         if watches:
             return _watch(machine, interval, show, seen)
         absence = machine.absence(seen)

@@ -69,6 +69,9 @@ if TYPE_CHECKING:
         def watch_errors(self) -> None:
             """Count the errors that the driver reports, from now on, for ``GpuReading.health`` of each survey."""
 
+        def watch_activity(self) -> None:
+            """Read how busy the parts of GPUs are, from now on, for ``GpuReading.activity`` of each survey."""
+
         def details(self) -> list[Gpu]:
             """Return what all GPUs and MIG devices are, in PCI bus order."""
 

@@ -1,11 +1,11 @@
-"""The health of a GPU for people, in a few words, and as plain data."""
+"""The health of a GPU for people, in a few words; its health and activity as plain data."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpu_tracker.gpus.model import GpuHealth
+    from gpu_tracker.gpus.model import GpuActivity, GpuHealth
 
 _SLOWED = {
     'hardware_slowdown': 'slowed',
@@ -48,4 +48,20 @@ def health_as_json(health: GpuHealth) -> dict[str, object]:
         'pcie_received_bytes': health.pcie_received,
         'nvlink_sent_bytes': health.nvlink_sent,
         'nvlink_received_bytes': health.nvlink_received,
+    }
+
+
+def activity_as_json(activity: GpuActivity) -> dict[str, object]:
+    """Return what ``json.dumps`` takes: the keys of ``activity`` in :func:`gpu_tracker.gpus.machine.snapshot`."""
+    return {
+        'problem': activity.problem,
+        'seconds': activity.seconds,
+        'sm_percent': activity.sm,
+        'occupancy_percent': activity.occupancy,
+        'tensor_percent': activity.tensor,
+        'dram_percent': activity.dram,
+        'pcie_sent_bytes_per_second': activity.pcie_sent,
+        'pcie_received_bytes_per_second': activity.pcie_received,
+        'nvlink_sent_bytes_per_second': activity.nvlink_sent,
+        'nvlink_received_bytes_per_second': activity.nvlink_received,
     }

@@ -40,6 +40,7 @@ class Inventory:
     :param report: Called once with a text for people where an answer is long in coming, or where one driver of several
         does not work.
     :param watches_errors: Have the drivers count the errors that they report, as long as they are open.
+    :param watches_activity: Read how busy the parts of GPUs are, between each two readings.
     :param clock: Monotonic seconds.
     """
 
@@ -50,9 +51,11 @@ class Inventory:
         report: Callable[[str], None] = lambda _: None,
         *,
         watches_errors: bool = False,
+        watches_activity: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watches_errors = watches_errors
+        self._watches_activity = watches_activity
         self._reported = Reported(report)
         self._openers = backends
         self._timeout = timeout
@@ -146,6 +149,8 @@ class Inventory:
                 return []
             if self._watches_errors:
                 backend.watch_errors()
+            if self._watches_activity:
+                backend.watch_activity()
             opened[name] = backend
         return opened[name].survey(with_load=with_load)
 

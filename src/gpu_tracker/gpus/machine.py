@@ -11,7 +11,7 @@ from gpu_tracker.errors import ClaimsError, GpuError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.command_lines import FULL, PROGRAM, without_arguments
 from gpu_tracker.gpus.constraints import status_of
-from gpu_tracker.gpus.health import health_as_json
+from gpu_tracker.gpus.health import activity_as_json, health_as_json
 from gpu_tracker.gpus.inventory import Identities, with_claims
 from gpu_tracker.system.users import user_name
 
@@ -129,6 +129,11 @@ def snapshot(
       ``ecc_aggregate_uncorrected``, ``remapped_rows_corrected``, ``remapped_rows_uncorrected``, ``row_remap_pending``,
       ``row_remap_failed``, ``throttle_reasons``, ``energy_joules``, ``pcie_sent_bytes``, ``pcie_received_bytes``,
       ``nvlink_sent_bytes``, ``nvlink_received_bytes``; each null where the driver does not report it
+    - ``activity``: how busy its parts were since the reading before; null if not asked for, and for a GPU with MIG
+      devices, which have it. Else ``problem`` (why it is unknown), ``seconds`` (the time between the two readings),
+      ``sm_percent``, ``occupancy_percent``, ``tensor_percent``, ``dram_percent``, ``pcie_sent_bytes_per_second``,
+      ``pcie_received_bytes_per_second``, ``nvlink_sent_bytes_per_second``, ``nvlink_received_bytes_per_second``; each
+      null where it is unknown
     - ``processes``: null where the driver does not list them; of a GPU with MIG devices also those on them, once for
       each. Each has ``pid``, ``user``, ``command`` (the whole command line), ``program`` (what it is about),
       ``started`` in seconds since 1970, ``memory_bytes``, ``utilization_percent`` since the reading before, and
@@ -173,6 +178,7 @@ def _gpu(gpu: GpuReading, user_name: Callable[[int], str], commands: str) -> dic
         'power_watts': gpu.power,
         'power_limit_watts': gpu.power_limit,
         'health': None if gpu.health is None else health_as_json(gpu.health),
+        'activity': None if gpu.activity is None else activity_as_json(gpu.activity),
         'processes': None if gpu.processes is None else [_process(process, commands) for process in gpu.processes],
         'claim': None if gpu.claim is None else _claim(gpu.claim, user_name, commands),
         'mig_devices': None

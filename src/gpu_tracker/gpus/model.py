@@ -231,6 +231,8 @@ class GpuReading(NamedTuple):
     """Watts."""
     health: GpuHealth | None = None
     """None: not asked for, or a MIG device."""
+    activity: GpuActivity | None = None
+    """None: not asked for, or a GPU in MIG mode, whose MIG devices have it."""
     processes: tuple[GpuProcess, ...] | None = None
     """Those on it; on a GPU in MIG mode those of its MIG devices too. None: the driver does not list them."""
     lists_failed: bool = False

@@ -31,7 +31,10 @@ class Span(NamedTuple):
 def table_lines(
     gpus: Sequence[GpuReading], *, width: int | None, now: float, user_name: Callable[[int], str]
 ) -> list[list[Span]]:
-    """Return the table with its claims; no line ends in blanks, and none is wider than ``width``."""
+    """Return the table, with claims below it and why activity is unknown.
+
+    No line ends in blanks, and none is wider than ``width``.
+    """
     content = rows(gpus, now)
     unused = {name for name in ONLY_WHERE_USED if not any(row.cells.get(name) for row in content)}
     columns = [column for column in COLUMNS if column.name not in unused]
@@ -40,8 +43,8 @@ def table_lines(
     places = layout(columns, _content_widths([titles, *content]), width, left_out_first)
     header = Span(''.join(span.text for span in _line(titles, places)), HEADER)
     table = [[header], *(_line(row, places) for row in content)]
-    claims = [[Span(line)] for line in claim_lines(gpus, now, user_name)]
-    return [_fitted(_without_blank_end(line), width) for line in table + claims]
+    notes = [[Span(line)] for line in (*claim_lines(gpus, now, user_name), *activity_lines(gpus))]
+    return [_fitted(_without_blank_end(line), width) for line in table + notes]
 
 
 def _content_widths(content: Iterable[Row]) -> dict[str, int]:
@@ -98,6 +101,16 @@ def claim_lines(gpus: Iterable[GpuReading], now: float, user_name: Callable[[int
             if part.claim is not None:
                 claimed.setdefault(part.claim, []).append(part.label)
     return [f'{", ".join(labels)}: {describe(claim, now, user_name)}' for claim, labels in claimed.items()]
+
+
+def activity_lines(gpus: Iterable[GpuReading]) -> list[str]:
+    """Return a line for each reason why the activity of GPUs is not known."""
+    found: dict[str, list[str]] = {}
+    for gpu in gpus:
+        for part in gpu.devices():
+            if part.activity is not None and part.activity.problem is not None:
+                found.setdefault(part.activity.problem, []).append(part.label)
+    return [f'{", ".join(labels)}: no activity: {problem}' for problem, labels in found.items()]
 
 
 def plain(lines: Iterable[Iterable[Span]]) -> str:

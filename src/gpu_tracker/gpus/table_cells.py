@@ -11,16 +11,22 @@ from gpu_tracker.system.terminal_text import Column, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpu_tracker.gpus.model import GpuProcess, GpuReading
+    from gpu_tracker.gpus.model import GpuActivity, GpuProcess, GpuReading
 
 INDEX = 'index'
 MARK = 'mark'
+
+ACTIVITY = ('sm', 'occupancy', 'tensor', 'dram')
 
 COLUMNS = (
     Column(INDEX, 'GPU'),
     Column(MARK, ''),
     Column('type', 'type', least=14),
     Column('utilization', 'util', is_number=True),
+    Column('sm', 'SM', is_number=True),
+    Column('occupancy', 'occ', is_number=True),
+    Column('tensor', 'tensor', is_number=True),
+    Column('dram', 'DRAM', is_number=True),
     Column('memory', 'memory GB', is_number=True),
     Column('temperature', 'temp', is_number=True),
     Column('clock', 'MHz', is_number=True),
@@ -32,9 +38,24 @@ COLUMNS = (
     Column('command', 'command', least=10),
 )
 
-ONLY_WHERE_USED = ('health',)
+ONLY_WHERE_USED = (*ACTIVITY, 'health')
 """Columns that are there only where a row has something in them."""
-LEFT_OUT_FIRST = ('clock', 'power', 'since', 'temperature', 'pids', 'type', 'command', 'utilization', 'users', 'health')
+LEFT_OUT_FIRST = (
+    'clock',
+    'power',
+    'since',
+    'temperature',
+    'pids',
+    'type',
+    'command',
+    'occupancy',
+    'dram',
+    'tensor',
+    'utilization',
+    'sm',
+    'users',
+    'health',
+)
 """Which columns go where there is no room, the first of these first; the others stay."""
 
 
@@ -106,6 +127,7 @@ def _row(gpu: GpuReading, now: float) -> Row:
         'type': _type(gpu),
         'utilization': _figure(gpu.utilization, '%'),
         'memory': _memory(gpu),
+        **_activity(gpu.activity),
         **_health(gpu),
         **_sensors(gpu, unknown=_UNKNOWN if gpu.parent is None else ''),
         **_process_cells(_own_processes(gpu), now),
@@ -124,6 +146,10 @@ def _type(gpu: GpuReading) -> str:
         name = name.removeprefix(gpu.parent.name + ' ')
     first, _, rest = name.partition(' ')
     return printable(rest if first.lower() == gpu.gpu.vendor else name)
+
+
+def _activity(activity: GpuActivity | None) -> dict[str, str]:
+    return {} if activity is None else {name: _figure(getattr(activity, name), '%') for name in ACTIVITY}
 
 
 def _health(gpu: GpuReading) -> dict[str, str]:

@@ -14,6 +14,7 @@ from gpu_tracker.fleet.hosts.nvgpu import KINDS
 from gpu_tracker.fleet.hosts.report import parse_report
 from gpu_tracker.fleet.hosts.totals import totals_of
 from gpu_tracker.gpus.machine import Seen, snapshot
+from gpu_tracker.gpus.model import GpuActivity
 from support.gpus.example_gpus import FREE, GPUS, IN_USE, LOST, NOW, SHARED, SPLIT, UNIFIED, UNSEEN, user_name
 from support.gpus.gpu_readings import changed
 
@@ -136,6 +137,15 @@ def test_mig_devices_have_the_index_of_their_gpu_before_their_own() -> None:
     instances = [name.partition('mig_instance="')[2].partition('"')[0] for name in series(host, 'gpu_info')]
     assert instances == ['', '0', '1', '2']
     assert of_gpus(series(host, 'gpu_utilization')) == {}
+
+
+def test_the_activity_of_gpus_and_what_is_unknown_of_it_is_absent() -> None:
+    host = Host(
+        IN_USE._replace(activity=GpuActivity(None, None, 2.0, 81.0, 40.0, None, 0.0)),
+        FREE._replace(activity=GpuActivity(problem='has no counters')),
+    )
+    names = ('sm_activity', 'sm_occupancy', 'tensor_activity', 'dram_activity')
+    assert [of_gpus(series(host, f'gpu_{name}_ratio')) for name in names] == [{'1': 0.81}, {'1': 0.4}, {}, {'1': 0}]
 
 
 OF_STALE = {'gpu_tracker_gpu_info', 'gpu_tracker_gpu_counts_as'}

@@ -8,6 +8,7 @@ import pytest
 
 from gpu_tracker.gpus.constraints import FREE, status_of
 from gpu_tracker.gpus.drm.backend import DrmBackend
+from gpu_tracker.gpus.model import GpuActivity
 from gpu_tracker.gpus.request import Request
 from gpu_tracker.gpus.selection import choose
 from gpu_tracker.resources.gpu.figures import GpuFigures
@@ -157,6 +158,18 @@ def test_one_reading_of_all_gpus(tree: DrmTree, clock: Clock, case: str) -> None
     tree.add(case)
     found = [(one.gpu.vendor, figures(one), listed(one.processes)) for one in backend(tree, clock).survey()]
     assert found == SURVEYS[case]
+
+
+def test_only_gpus_of_nvidia_have_counters_of_their_activity(tree: DrmTree, clock: Clock) -> None:
+    tree.add('nouveau')
+    opened = backend(tree, clock)
+    (unasked,) = opened.survey()
+    opened.watch_activity()
+    (reading,) = opened.survey()
+    assert (unasked.activity, reading.activity) == (
+        None,
+        GpuActivity(problem='only NVIDIA GPUs have counters of their activity'),
+    )
 
 
 def test_a_browser_that_shares_its_descriptors_has_its_memory_once(tree: DrmTree, clock: Clock) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from gpu_tracker.gpus.machine import Seen, snapshot
-from gpu_tracker.gpus.model import GpuProcess
+from gpu_tracker.gpus.model import GpuActivity, GpuProcess
 from support.gpus.example_gpus import (
     CLAIMED,
     FREE,
@@ -38,6 +38,7 @@ IN_USE_AS_JSON = {
     'power_watts': 287.4,
     'power_limit_watts': 400.0,
     'health': None,
+    'activity': None,
     'processes': [
         {
             'pid': 4242,
@@ -71,6 +72,7 @@ LOST_AS_JSON = {
     'power_watts': None,
     'power_limit_watts': None,
     'health': None,
+    'activity': None,
     'processes': None,
     'claim': None,
     'mig_devices': None,
@@ -93,6 +95,7 @@ MIG_DEVICE_AS_JSON = {
     'power_watts': None,
     'power_limit_watts': None,
     'health': None,
+    'activity': None,
     'processes': [],
     'claim': {
         'user': 'alice',
@@ -157,6 +160,22 @@ def test_claims_that_cannot_be_read_leave_no_gpu_free():
 def test_a_gpu_in_use():
     assert only(IN_USE) == IN_USE_AS_JSON
     assert list(only(IN_USE)) == list(IN_USE_AS_JSON)
+
+
+def test_the_activity_of_a_gpu():
+    activity = GpuActivity(None, None, 2.0, 81.0, 40.0, 23.0, 0.0, 1.0, 2.0, 30.0)
+    assert only(IN_USE._replace(activity=activity))['activity'] == {
+        'problem': None,
+        'seconds': 2.0,
+        'sm_percent': 81.0,
+        'occupancy_percent': 40.0,
+        'tensor_percent': 23.0,
+        'dram_percent': 0.0,
+        'pcie_sent_bytes_per_second': 1.0,
+        'pcie_received_bytes_per_second': 2.0,
+        'nvlink_sent_bytes_per_second': 30.0,
+        'nvlink_received_bytes_per_second': None,
+    }
 
 
 def test_a_lost_gpu():

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_tracker.gpus.model import GpuActivity
 from gpu_tracker.gpus.table import table_text
-from support.gpus.example_gpus import GPUS, NOW, SHARED, UNIFIED, user_name
+from support.gpus.example_gpus import FREE, GPUS, IN_USE, LOST, NOW, SHARED, SPLIT, UNIFIED, UNSEEN, user_name
 
 TABLES = Path(__file__).resolve().parents[2] / 'data' / 'gpu_table'
 WIDTHS = (80, 120, 200)
@@ -98,3 +99,29 @@ def test_each_of_several_processes_has_its_share_of_the_utilization():
 
 def test_no_gpus():
     assert table([], width=80) == ('GPU    type  util  memory GB  temp  MHz  power  users  since  pids  command')
+
+
+ACTIVITY_AT_80 = """\
+GPU       util   SM  occ  tensor  DRAM  memory GB  users  command
+0    [ ]    0%   0%   0%      0%    0%   0.5/42.9
+1    [~]   97%  81%  40%     23%   N/A  38.2/42.9  alice  train.py
+5    [x]  lost: fallen off the bus or otherwise out of reach (NVML code 15)
+3    [!]   12%  N/A  N/A     N/A   N/A  12.1/42.9  ?      N/A
+GPU 3: no activity: has no counters"""
+
+
+def test_the_activity_of_gpus_fits_a_narrow_terminal() -> None:
+    gpus = [
+        FREE._replace(activity=GpuActivity(None, None, 2.0, 0.0, 0.0, 0.0, 0.0)),
+        IN_USE._replace(activity=GpuActivity(None, None, 2.0, 81.2, 40.0, 22.6)),
+        LOST,
+        UNSEEN._replace(activity=GpuActivity(problem='has no counters')),
+    ]
+    assert table(gpus, 80) == ACTIVITY_AT_80
+
+
+def test_mig_devices_have_the_activity_of_their_own() -> None:
+    parts = [part._replace(activity=GpuActivity(sm=10.0)) for part in SPLIT.mig_devices or ()]
+    lines = table([SPLIT._replace(mig_devices=tuple(parts))]).splitlines()
+    start = lines[0].index('SM') - 1
+    assert [line[start : start + 3] for line in lines[1:5]] == ['   ', '10%', '10%', '10%']

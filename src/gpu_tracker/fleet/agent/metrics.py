@@ -30,6 +30,10 @@ _UNSEEN = '?'
 """The user of a process that cannot be looked up."""
 
 
+def _ratio(percent: float | None) -> float | None:
+    return None if percent is None else percent / _PERCENT
+
+
 class _Figure(NamedTuple):
     """A gauge that each GPU has, as far as it tells it."""
 
@@ -44,7 +48,31 @@ _FIGURES = (
         'utilization',
         'ratio',
         'Share of the time in which the GPU was busy, from 0 to 1.',
-        lambda gpu: None if gpu.utilization_percent is None else gpu.utilization_percent / _PERCENT,
+        lambda gpu: _ratio(gpu.utilization_percent),
+    ),
+    _Figure(
+        'sm_activity',
+        'ratio',
+        'Share of the streaming multiprocessors that worked, from 0 to 1.',
+        lambda gpu: None if gpu.activity is None else _ratio(gpu.activity.sm),
+    ),
+    _Figure(
+        'sm_occupancy',
+        'ratio',
+        'Warps on the streaming multiprocessors, as a share of what these can hold, from 0 to 1.',
+        lambda gpu: None if gpu.activity is None else _ratio(gpu.activity.occupancy),
+    ),
+    _Figure(
+        'tensor_activity',
+        'ratio',
+        'Share of the time in which tensor cores worked, from 0 to 1.',
+        lambda gpu: None if gpu.activity is None else _ratio(gpu.activity.tensor),
+    ),
+    _Figure(
+        'dram_activity',
+        'ratio',
+        'Share of the bandwidth of the memory that was used, from 0 to 1.',
+        lambda gpu: None if gpu.activity is None else _ratio(gpu.activity.dram),
     ),
     _Figure('memory_size', 'bytes', 'Memory of the GPU.', lambda gpu: gpu.memory_total_bytes),
     _Figure('memory_used', 'bytes', 'Memory of the GPU that is in use.', lambda gpu: gpu.memory_used_bytes),

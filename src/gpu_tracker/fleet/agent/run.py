@@ -49,6 +49,8 @@ class Settings(NamedTuple):
     """Whether metrics tell the memory of each process."""
     export_users: bool = False
     """Whether metrics tell the names of users."""
+    watches_activity: bool = False
+    """Whether to read how busy the parts of GPUs are."""
     commands: str = PROGRAM
     """How much clients may know of command lines, see :func:`gpu_tracker.gpus.machine.snapshot`."""
     probes: tuple[str, ...] = ()
@@ -82,7 +84,8 @@ def run(
     :raises gpu_tracker.errors.GpuTrackerError: A port is taken, a TLS file of the cluster's cannot be used, where
         claims are kept is no absolute path, or OpenTelemetry is wanted and not installed.
     """
-    machine = Machine(complain, Inventory(report=complain, watches_errors=True))
+    inventory = Inventory(report=complain, watches_errors=True, watches_activity=settings.watches_activity)
+    machine = Machine(complain, inventory)
     watch = Watch(machine, settings.interval, commands=settings.commands)
     agent = _Agent(settings, watch, version, complain)
 

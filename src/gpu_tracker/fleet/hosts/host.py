@@ -189,6 +189,7 @@ def host_as_json(host: HostState) -> dict[str, object]:
 
 def _gpu_as_json(gpu: GpuReport) -> dict[str, object]:
     fields = gpu._asdict()
+    del fields['activity']  # no page shows it
     fields['index'] = fields.pop('number')
     fields['processes'] = None if gpu.processes is None else [process._asdict() for process in gpu.processes]
     fields['health'] = None if gpu.health is None else {**health_as_json(gpu.health), 'findings': findings(gpu.health)}

@@ -11,7 +11,7 @@ from gpu_tracker.fleet.hosts import untrusted
 from gpu_tracker.fleet.hosts.running_jobs import RunningJob, parse_jobs
 from gpu_tracker.fleet.hosts.untrusted import has_more_parts
 from gpu_tracker.gpus.constraints import CLAIMED, FREE, IN_USE, IN_USE_UNSEEN, SPLIT, UNKNOWN, UNREADABLE
-from gpu_tracker.gpus.model import THROTTLE_REASONS, GpuHealth
+from gpu_tracker.gpus.model import THROTTLE_REASONS, GpuActivity, GpuHealth
 from gpu_tracker.vendors import numbered
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class GpuReport(NamedTuple):
     power_watts: float | None = None
     power_limit_watts: float | None = None
     health: GpuHealth | None = None
+    activity: GpuActivity | None = None
     processes: tuple[ProcessReport, ...] | None = None
     claim: ClaimReport | None = None
     mig_devices: tuple[GpuReport, ...] | None = None
@@ -224,7 +225,8 @@ def _gpu(gpu: Mapping[str, object], parent: str = '') -> GpuReport:
     vendor = vendor_of(gpu.get('vendor'))
     key = uuid or f'{parent}index:{numbered(vendor or "", "?" if number is None else str(number))}'
     status = gpu.get('status')
-    claim, parts, health = gpu.get('claim'), gpu.get('mig_devices'), gpu.get('health')
+    claim, parts = gpu.get('claim'), gpu.get('mig_devices')
+    health, activity = gpu.get('health'), gpu.get('activity')
     return GpuReport(
         key=key,
         number=number,
@@ -243,6 +245,7 @@ def _gpu(gpu: Mapping[str, object], parent: str = '') -> GpuReport:
         power_watts=untrusted.number(gpu.get('power_watts')),
         power_limit_watts=untrusted.number(gpu.get('power_limit_watts')),
         health=_health(health) if isinstance(health, dict) and not parent else None,
+        activity=_activity(activity) if isinstance(activity, dict) else None,
         processes=_list(gpu.get('processes'), 'processes', _process),
         claim=_claim(claim) if isinstance(claim, dict) else None,
         mig_devices=None
@@ -271,6 +274,15 @@ def _health(health: Mapping[str, object]) -> GpuHealth:
         pcie_received=untrusted.whole(health.get('pcie_received_bytes')),
         nvlink_sent=untrusted.whole(health.get('nvlink_sent_bytes')),
         nvlink_received=untrusted.whole(health.get('nvlink_received_bytes')),
+    )
+
+
+def _activity(activity: Mapping[str, object]) -> GpuActivity:
+    return GpuActivity(
+        sm=untrusted.number(activity.get('sm_percent'), most=100),
+        occupancy=untrusted.number(activity.get('occupancy_percent'), most=100),
+        tensor=untrusted.number(activity.get('tensor_percent'), most=100),
+        dram=untrusted.number(activity.get('dram_percent'), most=100),
     )
 
 

@@ -56,6 +56,7 @@ class DrmBackend:
         self._usage = Usage(proc, self._devices, monotonic)
         self._messages: list[tuple[str, str]] = []
         self._reported = Reported(self._messages.append)
+        self._watches_activity = False
 
     def gpus(self) -> tuple[Gpu, ...]:
         """Return all GPUs, in PCI bus order."""
@@ -127,6 +128,10 @@ class DrmBackend:
     def watch_errors(self) -> None:
         """Do nothing: there are no errors that all drivers count."""
 
+    def watch_activity(self) -> None:
+        """Report that it is not known from now on."""
+        self._watches_activity = True
+
     def take_messages(self) -> list[tuple[str, str]]:
         """Return the messages not taken yet."""
         messages = list(self._messages)
@@ -152,6 +157,7 @@ class DrmBackend:
             gpu,
             memory_used=used,
             memory_free=None if total is None or used is None else max(0, total - used),
+            activity=self.activity(device.uuid)[0] if self._watches_activity else None,
         )
         if with_load or total is None or used is None:
             reading = reading._replace(

@@ -54,6 +54,7 @@ class NvidiaBackend:
         self._followed: frozenset[int] = frozenset()
         self._xid_errors: XidErrors | None = None
         self._activities: dict[str, ActivityReader] = {}
+        self._watches_activity = False
         self._open_all()
 
     def gpus(self) -> tuple[Gpu, ...]:
@@ -77,6 +78,8 @@ class NvidiaBackend:
         ]
         if any(pynvml.NVML_ERROR_NOT_FOUND in device.failures for device in self._devices):
             self._devices = ()  # a GPU may have been replaced
+        if self._watches_activity:
+            readings = [self._with_activity(reading) for reading in readings]
         return readings if self._xid_errors is None else [self._with_xid_errors(reading) for reading in readings]
 
     def monitors(self) -> tuple[NvidiaGpu, ...]:
@@ -94,6 +97,10 @@ class NvidiaBackend:
         if self._xid_errors is None:
             opened = [(device.gpu.uuid, quietly(device.open)) for device in self._devices]
             self._xid_errors = XidErrors((uuid, handle) for uuid, handle in opened if uuid and handle)
+
+    def watch_activity(self) -> None:
+        """Read the counters of all GPUs in each survey from now on."""
+        self._watches_activity = True
 
     def details(self) -> list[Gpu]:
         """Return what all GPUs and their MIG devices are.
@@ -200,6 +207,17 @@ class NvidiaBackend:
         elif not device.failures and reading.processes is None and processes:
             self._report_missing(device.gpu, 'list its processes')
         return reading
+
+    def _with_activity(self, reading: GpuReading) -> GpuReading:
+        if reading.uuid is None or reading.problem is not None:
+            return reading
+        found = {activity.gpu_instance: activity for activity in self.activity(reading.uuid)}
+        if reading.mig_devices is None:
+            return reading._replace(activity=found.get(None))
+        parts = (
+            part._replace(activity=found.get(part.gpu.gpu_instance, found.get(None))) for part in reading.mig_devices
+        )
+        return reading._replace(mig_devices=tuple(parts))
 
     def _with_xid_errors(self, reading: GpuReading) -> GpuReading:
         """Add the XID errors, to a GPU that is lost too: they say why."""

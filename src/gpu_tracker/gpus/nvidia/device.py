@@ -283,7 +283,12 @@ class NvidiaGpu:
     def _part(self, number: int, handle: c_void_p, *, lists: bool) -> GpuReading:
         """Read a MIG device, which has no sensors of its own."""
         try:
-            gpu = Gpu(number, pynvml.nvmlDeviceGetUUID(handle), quietly(partial(pynvml.nvmlDeviceGetName, handle)))
+            gpu = Gpu(
+                number,
+                pynvml.nvmlDeviceGetUUID(handle),
+                quietly(partial(pynvml.nvmlDeviceGetName, handle)),
+                gpu_instance=quietly(partial(pynvml.nvmlDeviceGetGpuInstanceId, handle)),
+            )
             reading = self._with_memory(GpuReading(gpu), handle, lists=lists, is_part=True)
         except pynvml.NVMLError as error:
             self.failures.add(error.value)
