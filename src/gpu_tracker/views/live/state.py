@@ -32,7 +32,7 @@ class Source:
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
         known = {column.name for column in tail.columns}
-        self._gauges = {name: Series() for name in ('combined_total_rss',) if name in known}
+        self._gauges = {name: Series() for name in ('combined_total_rss', _SM_ACTIVITY) if name in known}
         self._counters = {name: (Rate(), Series()) for name in _COUNTERS if name in known}
         self._gpus: dict[int, _GpuSeries] = {}
         self._has_gpu_peaks = False
@@ -57,7 +57,12 @@ class Source:
             title=printable(meta.title.replace('\n', ' ')),
             place=printable(f'pid {or_unknown(meta.root_pid)} on {or_unknown(meta.host)}'),
             seconds=self._seconds,
-            figures=[*self._run_figures(meta), *self._gpu_figures(are_used=True), *self._rate_figures()],
+            figures=[
+                *self._run_figures(meta),
+                *self._gpu_figures(are_used=True),
+                *self._activity_figures(),
+                *self._rate_figures(),
+            ],
             other_gpus=self._gpu_figures(are_used=False),
             processes=self._largest() if goes_on else None,
             process_count=self._processes.count,
@@ -95,7 +100,8 @@ class Source:
 
     def _run_figures(self, meta: Meta) -> list[LiveFigure]:
         found = []
-        for series in self._gauges.values():
+        if 'combined_total_rss' in self._gauges:
+            series = self._gauges['combined_total_rss']
             peak = _largest(series.peak, _reported(meta, 'ram', 0))
             found.append(_figure('RAM', BYTES, series, meta.ram_capacity)._replace(peak=peak))
         if 'combined_cpu' in self._counters:
@@ -104,6 +110,10 @@ class Source:
             rate = _reported(meta, 'cpu', 1)  # over half a second at least, so that no start of a program makes a peak
             found.append(figure if rate is None else figure._replace(peak=rate * _PERCENT))
         return found
+
+    def _activity_figures(self) -> list[LiveFigure]:
+        series = self._gauges.get(_SM_ACTIVITY)
+        return [] if series is None or not self._gpus else [_figure('GPU SM', PERCENT, series, _PERCENT)]
 
     def _rate_figures(self) -> list[LiveFigure]:
         return [
@@ -193,6 +203,7 @@ class _Processes:
         return heapq.nsmallest(most, self._now.values(), key=lambda one: (-(one[0].rss or 0), one[0].process))
 
 
+_SM_ACTIVITY = 'gpu_sm_activity'
 _GPU_ENERGY = 'gpu_energy'
 _RATES = {
     'combined_io_read': ('Disk read', BYTES_PER_SECOND),
