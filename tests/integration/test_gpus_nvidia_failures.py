@@ -219,6 +219,69 @@ def test_one_gpu_does_not_list_its_processes(driver: SimulatedDriver) -> None:
     ]
 
 
+def test_gpus_with_the_same_problem_share_one_warning(driver: SimulatedDriver) -> None:
+    driver.write(gpus=two_gpus(), fail=[Failure('nvmlDeviceGet*RunningProcesses*', UNKNOWN)])
+    with Probe(driver.environment()) as probe:
+        probe.begin('11')
+        probe.finish()
+        assert probe.messages() == [
+            [
+                'warning',
+                (
+                    'GPU 0, GPU 1: their processes cannot be listed (NVML code 999). '
+                    'What this run has of them is unknown. See "gpu-tracker explain driver-fails".'
+                ),
+            ]
+        ]
+
+
+def test_a_gpu_that_vanishes_has_one_warning_whatever_later_calls_answer(driver: SimulatedDriver) -> None:
+    driver.write(gpus=two_gpus())
+    with Probe(driver.environment()) as probe:
+        probe.begin('11')
+        until(lambda: probe.totals()['main'] == 90)
+        gone = [Failure('nvmlDeviceGetHandleBy*', 6, gpu=1), Failure('nvmlDeviceGetMemoryInfo*', GPU_IS_LOST, gpu=1)]
+        driver.write(gpus=two_gpus(used_a=60), fail=gone)
+        until(lambda: probe.messages() == [['warning', LOST_B]])
+        driver.write(gpus=two_gpus(used_a=95), fail=gone)
+        assert probe.finish()['system'] == 95
+        assert probe.messages() == []
+
+
+@pytest.mark.parametrize(
+    ('failing', 'message'),
+    [
+        (
+            NO_PERMISSION,
+            [
+                'warning',
+                (
+                    'GPU 0, GPU 1: their utilization by process cannot be read (NVML code 4). Own utilization is unknown. '
+                    f'{SEE_PERMISSION}'
+                ),
+            ],
+        ),
+        (3, ['info', 'GPU 0, GPU 1 do not report their utilization by process.']),
+    ],
+)
+def test_why_own_utilization_is_unknown(driver: SimulatedDriver, failing: int, message: list[str]) -> None:
+    driver.write(gpus=two_gpus(), fail=[Failure('nvmlDeviceGetProcessUtilization', failing)])
+    with Probe(driver.environment()) as probe:
+        probe.begin('11')
+        devices = probe.finish()['devices']
+        messages = probe.messages()
+    assert [device['own_utilization'] for device in devices] == [None, None]  # type: ignore[attr-defined] # JSON
+    assert messages == [message]
+
+
+def test_a_run_on_no_gpu_misses_no_utilization_by_process(driver: SimulatedDriver) -> None:
+    driver.write(gpus=two_gpus(), fail=[Failure('nvmlDeviceGetProcessUtilization', NO_PERMISSION)])
+    with Probe(driver.environment()) as probe:
+        probe.begin('12')
+        probe.finish()
+        assert probe.messages() == []
+
+
 def test_a_hanging_opening_delays_nothing_and_its_gpus_are_taken_in_late(driver: SimulatedDriver) -> None:
     driver.write(gpus=two_gpus(), hang=[Hang('nvmlInit*')])
     with Probe(driver.environment()) as probe:

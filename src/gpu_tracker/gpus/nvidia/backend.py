@@ -10,8 +10,8 @@ from gpu_tracker.background import Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.model import Gpu, GpuActivity, GpuHealth, GpuProcess, GpuReading, Unseen
 from gpu_tracker.gpus.nvidia.calls import Calls, in_bus_order, percent, quietly
-from gpu_tracker.gpus.nvidia.device import NvidiaGpu
-from gpu_tracker.gpus.nvidia.errors import DRIVER_TOO_OLD, describe, explain_failed_init
+from gpu_tracker.gpus.nvidia.device import OUT_OF_REACH, NvidiaGpu
+from gpu_tracker.gpus.nvidia.errors import LISTS, SAMPLES, describe, explain_failed_init
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +46,10 @@ class NvidiaBackend:
     ) -> None:
         self.compute_files = compute_files
         self._wall_clock = wall_clock
-        self._messages: list[tuple[str, str]] = []
-        self._reported = Reported(self._messages.append)
+        self._pending: dict[tuple[int | None, str], list[Gpu]] = {}
+        self._reported = Reported(lambda found: self._pending.setdefault(found[1:], []).append(found[0]))
+        self._unread: set[int] = set()
+        """The numbers of GPUs that could not be read at the last reading."""
         self._calls = Calls()
         self._devices: tuple[NvidiaGpu, ...] = ()
         self._gpus: tuple[Gpu, ...] | None = None
@@ -131,9 +133,9 @@ class NvidiaBackend:
             known = percent(pynvml.nvmlDeviceGetUtilizationRates(device.open()).gpu)
         except pynvml.NVMLError as error:
             if error.value == pynvml.NVML_ERROR_NOT_SUPPORTED:
-                self._report_missing(device.gpu, 'report its utilization')
-            else:
-                self._report_failure(device.gpu, error.value)
+                self._report(device.gpu, None, 'report {} utilization')
+            elif device.gpu.number not in self._unread:
+                self._report(device.gpu, error.value)
             return None
         return None if known is None else float(known)
 
@@ -158,10 +160,9 @@ class NvidiaBackend:
         return self._activities.setdefault(uuid, ActivityReader()).read(self._device(uuid).open)
 
     def take_messages(self) -> list[tuple[str, str]]:
-        """Return the messages not taken yet."""
-        messages = list(self._messages)
-        self._messages.clear()
-        return messages
+        """Return the messages not taken yet, one for all GPUs with the same problem."""
+        pending, self._pending = self._pending, {}
+        return [_message(gpus, code, what) for (code, what), gpus in pending.items()]
 
     def close(self) -> None:
         """Shut NVML down."""
@@ -198,14 +199,22 @@ class NvidiaBackend:
     def _read(self, device: NvidiaGpu, *, processes: bool = True, load: bool = True) -> GpuReading:
         """Read a GPU for a run, and report what is not known of it."""
         reading = device.read(processes=processes, load=load, samples=True, followed=self._followed)
-        for code in device.failures:
-            self._report_failure(device.gpu, code)
+        number = device.gpu.number
+        if number not in self._unread or reading.problem is None:
+            for code in device.failures:
+                self._report(device.gpu, code)
+        (self._unread.discard if reading.problem is None else self._unread.add)(number)
         if not device.failures and reading.memory_total is None:
-            self._report_missing(device.gpu, 'report its memory')
+            self._report(device.gpu, None, 'report {} memory')
         if device.list_failure is not None:
-            self._report_failure(device.gpu, device.list_failure, 'its processes cannot be listed')
+            self._report(device.gpu, device.list_failure, '' if device.list_failure in OUT_OF_REACH else LISTS)
         elif not device.failures and reading.processes is None and processes:
-            self._report_missing(device.gpu, 'list its processes')
+            self._report(device.gpu, None, 'list {} processes')
+        if load and any(one.pid in self._followed and one.utilization is None for one in reading.processes or ()):
+            if device.samples_failure is not None:
+                self._report(device.gpu, device.samples_failure, SAMPLES)
+            elif not device.has_samples:
+                self._report(device.gpu, None, 'report {} utilization by process')
         return reading
 
     def _with_activity(self, reading: GpuReading) -> GpuReading:
@@ -226,15 +235,17 @@ class NvidiaBackend:
             return reading
         return reading._replace(health=(reading.health or GpuHealth())._replace(xid_errors=errors))
 
-    def _report_missing(self, gpu: Gpu, what: str) -> None:
-        self._reported.once((gpu.uuid, what), ('info', f'{_label(gpu)} does not {what}.'))
-
-    def _report_failure(self, gpu: Gpu, code: int, problem: str = '') -> None:
-        if code == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND:  # a matter of the driver, not of one GPU
-            self._reported.once(code, ('warning', DRIVER_TOO_OLD))
-        else:
-            self._reported.once((gpu.number, code), ('warning', describe(_label(gpu), code, problem)))
+    def _report(self, gpu: Gpu, code: int | None, what: str = '') -> None:
+        """Report a failure with NVML's code, of a part if not of all, or with None what a GPU does not do."""
+        cause = code if code == pynvml.NVML_ERROR_FUNCTION_NOT_FOUND else (gpu.number, code, what)
+        self._reported.once(cause, (gpu, code, what))
 
 
-def _label(gpu: Gpu) -> str:
-    return f'GPU {gpu.number}' if gpu.uuid is None else f'GPU {gpu.number} ({gpu.uuid})'
+def _message(gpus: list[Gpu], code: int | None, what: str) -> tuple[str, str]:
+    are_many = len(gpus) > 1
+    names = ', '.join(f'GPU {gpu.number}' for gpu in gpus)
+    if not are_many and gpus[0].uuid is not None:
+        names = f'{names} ({gpus[0].uuid})'
+    if code is None:
+        return 'info', f'{names} {"do" if are_many else "does"} not {what.format("their" if are_many else "its")}.'
+    return 'warning', describe(names, code, what, are_many=are_many)

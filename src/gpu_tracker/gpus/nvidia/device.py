@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     T = TypeVar('T')
 
-_OUT_OF_REACH = {pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED}
+OUT_OF_REACH = {pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED}
 _HOTTEST = 1000
 """Degrees Celsius; more is garbage."""
 _MEGA = 1_000_000
@@ -68,6 +68,16 @@ class NvidiaGpu:
         self._samples = UtilizationSamples(wall_clock)
         self._processes = ProcessUtilization(wall_clock)
         self._pids: set[int] = set()
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether the driver keeps samples of its processes' utilization, as far as is known."""
+        return self._processes.has_samples
+
+    @property
+    def samples_failure(self) -> int | None:
+        """The code with which the driver has refused these samples; None: it has not."""
+        return self._processes.failure
 
     def open(self) -> c_void_p:
         """Return the handle.
@@ -237,7 +247,7 @@ class NvidiaGpu:
             memory = self._calls.memory(handle)
         except pynvml.NVMLError as error:
             is_unsupported = error.value == pynvml.NVML_ERROR_NOT_SUPPORTED
-            if error.value in _OUT_OF_REACH or not (is_lenient or is_unsupported):
+            if error.value in OUT_OF_REACH or not (is_lenient or is_unsupported):
                 raise
             if not is_unsupported:
                 self.failures.add(error.value)
@@ -250,7 +260,7 @@ class NvidiaGpu:
         try:
             return reading._replace(processes=self._listed(handle, is_part=is_part))
         except pynvml.NVMLError as error:
-            if error.value in _OUT_OF_REACH and reading.memory_total is None:
+            if error.value in OUT_OF_REACH and reading.memory_total is None:
                 raise
             if reading.memory_total is None:
                 self.failures.add(error.value)

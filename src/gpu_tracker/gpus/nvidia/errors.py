@@ -8,6 +8,9 @@ _FAILS = see('driver-fails')
 _LOST = see('gpu-lost')
 _PERMISSION = see('driver-permission')
 
+LISTS, SAMPLES = 'lists', 'samples'
+"""Parts of a reading that may fail."""
+
 _CAUSES = {
     4: 'no-permission',
     10: 'timeout',
@@ -65,15 +68,20 @@ _INIT_PROBLEMS = {
 }
 
 
-def describe(label: str, code: int, problem: str = '') -> str:
-    """Return a message about a GPU whose call was answered with a code.
+def describe(gpus: str, code: int, part: str = '', *, are_many: bool = False) -> str:
+    """Return a message about GPUs whose calls were answered with a code.
 
-    :param problem: What fails; empty: nothing of the GPU can be read.
+    :param part: ``LISTS`` or ``SAMPLES``, which fail; empty: nothing of the GPUs can be read.
     """
-    where = {4: _PERMISSION, 15: _LOST, 16: _LOST}.get(code, _FAILS)
-    if problem:
-        return f'{label}: {problem} (NVML code {code}). What this run has of it is unknown. {where}'
-    return f'{label}: {problem_of(code)}. Its figures are unknown. {where}'
+    if code == 13:  # noqa: PLR2004 - see _CAUSES
+        return DRIVER_TOO_OLD
+    its, it = ('their', 'them') if are_many else ('its', 'it')
+    texts = {
+        '': f'{problem_of(code)}. {its.capitalize()} figures are unknown.',
+        LISTS: f'{its} processes cannot be listed (NVML code {code}). What this run has of {it} is unknown.',
+        SAMPLES: f'{its} utilization by process cannot be read (NVML code {code}). Own utilization is unknown.',
+    }
+    return f'{gpus}: {texts[part]} {({4: _PERMISSION, 15: _LOST, 16: _LOST}).get(code, _FAILS)}'
 
 
 def problem_of(code: int) -> str:
