@@ -423,8 +423,8 @@ def value(usage: Any, path: str) -> Any:  # noqa: ANN401 - see above; a number, 
     else:
         chosen = tuple(entry for entry in section if place_of(entry) == parts[0])
         parts = parts[1:]
-    if name == 'gpus' and not section and parts[0] != 'utilization' and parts[-1] not in {'system', 'capacity'}:
-        return 0  # the run used no GPU
+    if name == 'gpus' and not chosen and parts[0] != 'utilization' and parts[-1] not in {'system', 'capacity'}:
+        return 0  # the run did not use it, or used no GPU
     known = [found for entry in chosen if (found := _figure_in(entry, parts, unit)) is not None]
     return max(known, default=None)
 

@@ -256,8 +256,8 @@ def test_a_gpu_that_vanishes_has_one_warning_whatever_later_calls_answer(driver:
             [
                 'warning',
                 (
-                    'GPU 0, GPU 1: their utilization by process cannot be read (NVML code 4). Own utilization is unknown. '
-                    f'{SEE_PERMISSION}'
+                    'GPU 0, GPU 1: their utilization by process cannot be read (NVML code 4). '
+                    f'Own utilization is unknown. {SEE_PERMISSION}'
                 ),
             ],
         ),

@@ -316,7 +316,7 @@ def test_the_dictionary_is_plain(tmp_path: Path) -> None:
     new = run(tmp_path / 'b.db', host='node2', ended=None)
     plain = compare({'old': [old], 'new': [new]}).to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
-    assert sorted(plain) == ['differences', 'figures', 'groups', 'incomplete', 'unpaired_regions']
+    assert sorted(plain) == ['differences', 'figures', 'figures_by_gpu', 'groups', 'incomplete', 'unpaired_regions']
     assert plain['incomplete'] == [new]
     assert plain['differences'] == [{'name': 'host', 'values': {'old': ['node1'], 'new': ['node2']}}]
     assert plain['unpaired_regions'] == [{'name': 'load', 'present': ['old'], 'missing': ['new']}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.gpus.model import Gpu, GpuProcess, GpuReading
 from gpu_tracker.recording.comparing.comparison import compare
 from gpu_tracker.recording.comparing.conditions import Condition, parse
 from gpu_tracker.recording.comparing.quantities import change_text, limit_of
 from gpu_tracker.recording.comparing.run_values import written
+from gpu_tracker.resources import GROUPS
+from gpu_tracker.resources.gpu.device import DeviceFigures
 from gpu_tracker.units import text_of
 from support.compared_runs import run, runs
+from support.recordings import totals_of, write_recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -248,3 +253,57 @@ def test_limits(text: str, unit: str, value: float | None) -> None:
 @pytest.mark.parametrize(('ratio', 'text'), [(1.123, '+12.3 %'), (0.5, '-50.0 %'), (12.5, '+1150 %'), (3.0, '+200 %')])
 def test_changes(ratio: float, text: str) -> None:
     assert change_text(ratio) == text
+
+
+def with_gpus(path: Path, **gigabytes: float) -> str:
+    """Write a recording of a run that had so much on each GPU; ``_3`` is GPU 3."""
+    figures = totals_of()
+    devices = []
+    for place, used in gigabytes.items():
+        device = DeviceFigures(Gpu(int(place[1:]), f'GPU{place}'), is_visible=False)
+        size = round(used * 1e9)
+        process = GpuProcess(1, size)
+        device.note_memory(
+            GpuReading(device.gpu, memory_used=size, processes=(process,)), {group: [process] for group in GROUPS}
+        )
+        device.note_own([process], 0, None)
+        devices.append(device.totals(is_hidden=False))
+    figures['gpu']['devices'] = devices
+    return write_recording(path, meta={'totals': json.dumps(figures)})
+
+
+@pytest.mark.parametrize(
+    ('expression', 'passed', 'text'),
+    [
+        (
+            'gpus.3.max_ram.combined > 20 GB',
+            False,
+            'gpus.3.max_ram.combined is 25 GB in new, more than 20 GB',
+        ),
+        ('gpus.0.max_ram.combined > 20 GB', True, 'gpus.0.max_ram.combined is 10 GB in new, not more than 20 GB'),
+        (
+            'gpus.3.max_ram.combined > +10 %',
+            False,
+            'gpus.3.max_ram.combined grew by 25.0 % (limit +10 %): from 20 GB in old to 25 GB in new',
+        ),
+        ('gpus.1.max_ram.main > 1 GB', True, 'gpus.1.max_ram.main is 0 B in new, not more than 1 GB'),
+        ('gpus.7.max_ram.combined > 1 GB', False, 'gpus.7.max_ram.combined is not known: the runs used GPU 0, 1, 3'),
+        ('gpus.amd:0.max_ram.main > 1 B', False, 'gpus.amd:0.max_ram.main is not known: the runs used GPU 0, 1, 3'),
+    ],
+)
+def test_the_figure_of_one_gpu(tmp_path: Path, expression: str, passed: bool, text: str) -> None:
+    old, new = with_gpus(tmp_path / 'a.db', _3=20, _1=5), with_gpus(tmp_path / 'b.db', _3=25, _0=10)
+    finding = compare({'old': [old], 'new': [new]}).check(expression)
+    assert (finding.passed, finding.text) == (passed, text)
+
+
+def test_the_figure_of_one_gpu_of_runs_that_used_none(tmp_path: Path) -> None:
+    old, new = with_gpus(tmp_path / 'a.db'), with_gpus(tmp_path / 'b.db')
+    finding = compare({'old': [old], 'new': [new]}).check('gpus.3.max_ram.combined > 20 GB')
+    assert finding.text == 'gpus.3.max_ram.combined is not known: the runs used no GPU'
+
+
+@pytest.mark.parametrize('name', ['gpus.x.max_ram.combined', 'gpus.3', 'gpus.3.max_ram', 'io.3.combined.read'])
+def test_what_is_no_figure_of_a_gpu_is_refused(name: str) -> None:
+    with pytest.raises(ParameterError, match='a condition with the name of a figure'):
+        parse(f'{name} > 1 GB')

@@ -86,7 +86,8 @@ def test_no_gpu_was_used() -> None:
         ('gpus.0.max_ram.combined', 2 * GB),
         ('gpus.utilization.mean_percent', 50.0),
         ('gpus.3.own_utilization.max_percent', 48.0),
-        ('gpus.7.max_ram.combined', None),
+        ('gpus.7.max_ram.combined', 0),
+        ('gpus.7.max_ram.system', None),
     ],
 )
 def test_a_path_is_the_largest_of_all_gpus_or_names_one(path: str, expected: float | None) -> None:

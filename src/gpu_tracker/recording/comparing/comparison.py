@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.bindings import make
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.figures import place_of
 from gpu_tracker.recording.comparing.compared import (
     LARGER,
     SMALLER,
@@ -24,7 +25,7 @@ from gpu_tracker.recording.comparing.compared import (
     UnpairedRegion,
 )
 from gpu_tracker.recording.comparing.conditions import check
-from gpu_tracker.recording.comparing.run_values import REGIONS, region_values, values_of, written
+from gpu_tracker.recording.comparing.run_values import REGIONS, region_values, values_by_gpu, values_of, written
 from gpu_tracker.recording.comparing.statistics import geometric_mean, ratio_of
 from gpu_tracker.recording.reading.plain import plain
 from gpu_tracker.recording.reading.recording import Recording, load
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpu_tracker.recording.comparing.run_values import Name, RunValue
+    from gpu_tracker.result.usage import GPUUse, ResourceUsage
 
     Run = str | os.PathLike[str] | Recording
 
@@ -45,12 +47,14 @@ class Comparison:
     :ivar figures: Each figure once for each group but the first. Figures that no run has are missing.
     :ivar differences: In what else runs differ: the machine, versions, the sampling interval, the command.
     :ivar unpaired_regions: Regions that not all groups have.
+    :ivar figures_by_gpu: The figures of each GPU that a run has used, such as ``gpus.3.max_ram.combined``.
     """
 
     groups: tuple[Group, ...]
     figures: tuple[ComparedFigure, ...]
     differences: tuple[Difference, ...]
     unpaired_regions: tuple[UnpairedRegion, ...]
+    figures_by_gpu: tuple[ComparedFigure, ...] = ()
 
     @property
     def incomplete(self) -> tuple[str, ...]:
@@ -67,7 +71,7 @@ class Comparison:
 
         :raises ValueError: where the expression cannot be understood; it says what is accepted.
         """
-        return check(expression, self.figures, self.incomplete)
+        return check(expression, [*self.figures, *self.figures_by_gpu], self.incomplete)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON knows: dictionaries, lists, texts, numbers and None."""
@@ -96,11 +100,14 @@ def compare(groups: Mapping[str, Run | Sequence[Run]], *, salvage: bool = False)
         raise ParameterError('groups', list(groups), 'two or more groups of recordings')
     checked = {name: _without_doubles(name, runs) for name, runs in groups.items()}
     read = {name: [_read(run, salvage=salvage) for run in runs] for name, runs in checked.items()}
+    places = sorted({place_of(gpu) for runs in read.values() for run in runs for gpu in run.gpus})
+    by_gpu = {name: [run.by_gpu(places) for run in runs] for name, runs in read.items()}
     return Comparison(
         groups=tuple(Group(name, tuple(run.shown for run in runs)) for name, runs in read.items()),
-        figures=tuple(_compared(read)),
+        figures=tuple(_compared({name: [run.figures for run in runs] for name, runs in read.items()})),
         differences=tuple(_differences(read)),
         unpaired_regions=tuple(_unpaired(read)),
+        figures_by_gpu=tuple(_compared(by_gpu)),
     )
 
 
@@ -110,6 +117,17 @@ class _Read(NamedTuple):
     shown: ComparedRun
     figures: dict[Name, RunValue]
     facts: dict[str, str]
+    result: ResourceUsage | None
+    """None: a run that was killed in its first seconds."""
+
+    @property
+    def gpus(self) -> tuple[GPUUse, ...]:
+        """The GPUs that it has used, as far as they are known."""
+        return () if self.result is None else self.result.gpus or ()
+
+    def by_gpu(self, places: Iterable[str]) -> dict[Name, RunValue]:
+        """Return the figures of each GPU by itself."""
+        return {} if self.result is None else values_by_gpu(self.result, places)
 
 
 def _without_doubles(group: str, runs: Run | Sequence[Run]) -> list[Run]:
@@ -143,8 +161,9 @@ def _read(run: Run, *, salvage: bool) -> _Read:
 
 def _figures_and_facts(recording: Recording) -> _Read:
     meta = recording.meta
-    # A run that was killed in its first seconds has no result; it is named as incomplete.
-    figures = {} if meta.totals is None or meta.units is None else values_of(recording.summary())
+    # A run without a result is named as incomplete.
+    result = None if meta.totals is None or meta.units is None else recording.summary()
+    figures = {} if result is None else values_of(result)
     gpus = sorted(gpu.name or 'unknown' for gpu in recording.gpus)
     facts = {
         'host': meta.host,
@@ -164,21 +183,22 @@ def _figures_and_facts(recording: Recording) -> _Read:
         ComparedRun(recording.path, meta.started, meta.is_complete, meta.exit_code),
         figures | region_values(recording.regions),
         {name: 'unknown' if value is None else str(value) for name, value in facts.items()},
+        result,
     )
 
 
-def _compared(read: Mapping[str, Sequence[_Read]]) -> Iterable[ComparedFigure]:
+def _compared(read: Mapping[str, Sequence[Mapping[Name, RunValue]]]) -> Iterable[ComparedFigure]:
     first, *others = read
     for other in others:
         units: dict[Name, str] = {}
         for run in (*read[first], *read[other]):
-            units |= {name: figure.unit for name, figure in run.figures.items()}
+            units |= {name: figure.unit for name, figure in run.items()}
         for name in sorted(units, key=lambda name: name[0] == REGIONS):  # the others as they are
             yield _figure(name, units[name], _values(first, name, read[first]), _values(other, name, read[other]))
 
 
-def _values(group: str, name: Name, runs: Iterable[_Read]) -> GroupValues:
-    found = [run.figures.get(name) for run in runs]
+def _values(group: str, name: Name, runs: Iterable[Mapping[Name, RunValue]]) -> GroupValues:
+    found = [run.get(name) for run in runs]
     values = tuple([None if figure is None else _number(figure.value) for figure in found])
     positive = [value for value in values if value is not None and value > 0]
     mean = geometric_mean(positive) if len(positive) == len(values) else None

@@ -64,19 +64,11 @@ def parse(expression: str) -> Condition:
     ratio = None if change is None else 1 + float(change[1] + change[2]) / 100
     if ratio is not None and ratio < 0:
         raise ParameterError('expression', expression, 'a condition with a change of -100 % or more')
-    unit = unit_of(name)
+    unit = run_values.unit_of(name)
     if change is None and quantities.limit_of(limit, unit) is None:
         accepted = f'a condition whose limit is {quantities.ACCEPTED[unit]}, or a change with its sign, such as +5 %'
         raise ParameterError('expression', expression, accepted)
     return Condition(expression, name, sign == '>', limit, ratio)
-
-
-def unit_of(name: Name) -> str:
-    """Return the base unit of a figure that some run can have."""
-    if name[0] != run_values.REGIONS:
-        return run_values.result_units()[name]
-    found = run_values.REGION_FIGURES.get(name[-1])
-    return run_values.io_unit(name[-1]) if found is None else found[0]
 
 
 def _split(expression: str) -> tuple[str, Name, str]:
@@ -133,6 +125,11 @@ def check(expression: str, figures: Iterable[ComparedFigure], incomplete: Sequen
     known = list(figures)
     name = run_values.written(condition.name)
     compared = [figure for figure in known if figure.name == name]
+    if not compared and run_values.place_in(condition.name) is not None:
+        found = (run_values.place_in(tuple(figure.name.split('.'))) for figure in known)
+        places = [place for place in dict.fromkeys(found) if place is not None]
+        used = f'GPU {", ".join(places)}' if places else 'no GPU'
+        return Finding(expression, passed=False, text=f'{name} is not known: the runs used {used}')
     if not compared:
         names = {figure.name for figure in known}
         near = difflib.get_close_matches(name, names, 1) if len(names) <= _MOST_GUESSED else []

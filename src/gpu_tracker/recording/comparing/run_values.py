@@ -27,6 +27,9 @@ Name = tuple[str, ...]
 REGIONS = 'regions'
 """The first part of the names of regions' figures."""
 _IO = 'io'
+_OF_GPUS = ('gpus', 'gpu_activity')
+"""Sections with an entry for each GPU."""
+_PLACE = re.compile('(?:[a-z_]+:)?[0-9]+')
 
 _SHORT: dict[Name, Name] = {
     ('compute_time',): ('compute_time', 'time'),
@@ -54,6 +57,34 @@ def values_of(result: usage.ResourceUsage) -> dict[Name, RunValue]:
         if getattr(result, name[0]) is not None
         for path in ('.'.join(name),)
     }
+
+
+def values_by_gpu(result: usage.ResourceUsage, places: Iterable[str]) -> dict[Name, RunValue]:
+    """Return the figures of each GPU by itself; 0 is what a run has used of a GPU that it has not used.
+
+    :param places: What names the GPUs of all runs that are compared.
+    """
+    return {
+        (name[0], place, *name[1:]): RunValue(unit, figures.value(result, path), path in result.lower_bounds)
+        for name, unit in result_units().items()
+        if name[0] in _OF_GPUS and getattr(result, name[0]) is not None
+        for place in places
+        for path in ('.'.join((name[0], place, *name[1:])),)
+    }
+
+
+def place_in(name: Name) -> str | None:
+    """Return what names the GPU of a figure such as ``gpus.3.max_ram.combined``; None: it is of no single GPU."""
+    is_of_one = len(name) > 2 and name[0] in _OF_GPUS and _PLACE.fullmatch(name[1])  # noqa: PLR2004 - and the figure
+    return name[1] if is_of_one and (name[0], *name[2:]) in result_units() else None
+
+
+def unit_of(name: Name) -> str:
+    """Return the base unit of a figure that some run can have."""
+    if name[0] != REGIONS:
+        return result_units()[name if place_in(name) is None else (name[0], *name[2:])]
+    found = REGION_FIGURES.get(name[-1])
+    return io_unit(name[-1]) if found is None else found[0]
 
 
 @cache
@@ -183,7 +214,7 @@ def canonical(name: Name) -> Name:
 def is_possible(name: Name) -> bool:
     """Return whether some run can have the figure ``name``."""
     if name[0] != REGIONS:
-        return name in result_units()
+        return name in result_units() or place_in(name) is not None
     if len(name) < 3 or not name[1]:  # noqa: PLR2004 - ('regions', NAME, FIGURE)
         return False
     return name[-1] in (IO_FIGURES if len(name) > 3 else REGION_FIGURES)  # noqa: PLR2004 - with io
