@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from typing import TYPE_CHECKING
 
-from gpu_tracker.background import Call, Reported
+from gpu_tracker.background import Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.backend import OF_DRM
+from gpu_tracker.gpus.driver import Driver
 from gpu_tracker.gpus.opening import BACKENDS
 from gpu_tracker.gpus.processes import ProcessLookup
 from gpu_tracker.vendors import title, vendor_order
@@ -32,13 +32,12 @@ _SLOW = 5.0
 class Inventory:
     """The drivers of this machine's GPUs, opened at the first reading; one that is loaded later is found later.
 
-    Each driver is asked in a thread of its own, since a call into a driver that hangs cannot be interrupted. One that
-    does not work, or does not answer, hides nothing of the others.
+    A driver that does not work, or does not answer, hides nothing of the others.
 
     :param backends: The vendors' openers.
     :param timeout: Seconds to wait for an answer.
-    :param report: Called once with a text for people where an answer is long in coming, or where one driver of several
-        does not work.
+    :param report: Called once with a text for people if an answer is long in coming, or if one driver of several does
+        not work.
     :param watches_errors: Have the drivers count the errors that they report, as long as they are open.
     :param watches_activity: Read how busy the parts of GPUs are, between each two readings.
     :param clock: Monotonic seconds.
@@ -54,22 +53,21 @@ class Inventory:
         watches_activity: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._watches_errors = watches_errors
-        self._watches_activity = watches_activity
+        openers = {
+            name: _watching(opener, errors=watches_errors, activity=watches_activity)
+            for name, opener in backends.items()
+        }
+        self._drivers = [Driver(name, opener) for name, opener in openers.items()]
         self._reported = Reported(report)
-        self._openers = backends
         self._timeout = timeout
         self._clock = clock
-        self._opened: dict[str, GpuBackend] = {}
         self._search_due: dict[str, float] = {}
         """By driver that was not there. One that could not be opened is tried again at the next reading."""
-        self._questions: dict[str, Call] = {}
-        """By driver: the last one."""
 
     @property
     def has_driver(self) -> bool:
         """Whether the last reading has found a driver."""
-        return bool(self._opened)
+        return any(driver.backend is not None for driver in self._drivers)
 
     def read(self, *, with_load: bool = True) -> list[GpuReading]:
         """Read all GPUs and their MIG devices, in PCI bus order, one vendor after the other.
@@ -80,79 +78,77 @@ class Inventory:
             GPUs that do not report their memory.
         :raises GpuError: A driver is there and does not work, or does not answer, and no other has a GPU.
         """
-        found: dict[str, list[GpuReading]] = {}
+        found: list[GpuReading] = []
         problems: dict[str, GpuError] = {}
-        now = self._clock()
-        asked = [name for name in self._openers if name in self._opened or now >= self._search_due.get(name, now)]
-        for name in asked:
-            if self._is_awaited(name):
-                problems[name] = self._silence(name)
-            else:
-                self._questions[name] = Call(functools.partial(self._ask, name, with_load=with_load))
+        asked: list[Driver] = []
+        for driver in self._drivers:
+            if driver.backend is None and self._clock() < self._search_due.get(driver.name, 0.0):
+                continue
+            try:
+                driver.ask(lambda backend: backend.survey(with_load=with_load))
+                asked.append(driver)
+            except TimeoutError:
+                problems[driver.name] = self._silence(driver)
         deadline = time.monotonic() + self._timeout
-        for name in asked:
-            if name not in problems:
-                try:
-                    found[name] = self._answer(name, deadline - time.monotonic())
-                except GpuError as error:
-                    problems[name] = error
-        if problems and not any(found.values()):
+        for driver in asked:
+            try:
+                found += self._answer(driver, deadline - time.monotonic())
+            except GpuError as error:
+                problems[driver.name] = error
+        if problems and not found:
             raise next(iter(problems.values()))
         for name, problem in problems.items():
             self._reported.once(name, f'GPUs of {title(name)} cannot be read: {problem}')
         self._reported.keep({_SLOW, *problems})
-        files = (backend.compute_files for name, backend in self._drivers() if name not in OF_DRM)
-        lookup = ProcessLookup(compute_files=frozenset().union(*files))
-        certain = ProcessLookup(is_certain=True)
-        readings = [
-            _completed(reading, name, certain if (reading.gpu.vendor or name) in OF_DRM else lookup)
-            for name, readings in found.items()
-            for reading in readings
-        ]
-        return sorted(readings, key=lambda reading: (vendor_order(reading.gpu.vendor), reading.number))
+        return sorted(found, key=lambda reading: (vendor_order(reading.gpu.vendor), reading.number))
 
     def close(self) -> None:
-        """Let go of the drivers; of one that still has to answer only the end of this process can let go."""
-        for name, backend in self._drivers():
-            if not self._is_awaited(name):
-                backend.close()
-        self._opened = {}
+        """Let go of the drivers."""
+        for driver in self._drivers:
+            driver.close(min(_SLOW, self._timeout))
 
-    def _drivers(self) -> list[tuple[str, GpuBackend]]:
-        return list(self._opened.items())  # a copy: a late answer adds to it
+    def _silence(self, driver: Driver) -> GpuError:
+        seconds = f'{self._timeout:g} seconds'
+        return GpuError(f'The driver of {title(driver.name)} GPUs has not answered for {seconds}.', 'timeout')
 
-    def _is_awaited(self, name: str) -> bool:
-        return name in self._questions and not self._questions[name].has_ended(0)
-
-    def _silence(self, name: str) -> GpuError:
-        return GpuError(f'The driver of {title(name)} GPUs has not answered for {self._timeout:g} seconds.', 'timeout')
-
-    def _answer(self, name: str, timeout: float) -> list[GpuReading]:
-        """Return a driver's answer to the open question.
+    def _answer(self, driver: Driver, timeout: float) -> list[GpuReading]:
+        """Return a driver's answer, with its processes looked up.
 
         :raises GpuError: The driver does not work, or its answer does not come in time.
         """
-        question = self._questions[name]
-        if not question.has_ended(min(_SLOW, timeout)):
-            self._reported.once(_SLOW, 'waiting for the GPU driver to answer')
-            if not question.has_ended(timeout - _SLOW):
-                raise self._silence(name)
-        return question.result()  # type: ignore[return-value] # that of _ask
+        try:
+            try:
+                readings = driver.answer(min(_SLOW, timeout))
+            except TimeoutError:
+                self._reported.once(_SLOW, 'waiting for the GPU driver to answer')
+                readings = driver.answer(timeout - _SLOW)
+        except TimeoutError:
+            raise self._silence(driver) from None
+        if driver.backend is None:
+            self._search_due[driver.name] = self._clock() + _BETWEEN_SEARCHES
+            return []
+        is_certain = True if driver.name in OF_DRM else None
+        lookup = ProcessLookup(compute_files=driver.backend.compute_files, is_certain=is_certain)
+        return [_completed(reading, driver.name, lookup) for reading in readings]
 
-    def _ask(self, name: str, *, with_load: bool) -> list[GpuReading]:
-        """Read the GPUs of a driver, which is opened where it is not open."""
-        opened = self._opened
-        if name not in opened:
-            backend = self._openers[name]()
-            if backend is None:
-                self._search_due[name] = self._clock() + _BETWEEN_SEARCHES
-                return []
-            if self._watches_errors:
-                backend.watch_errors()
-            if self._watches_activity:
-                backend.watch_activity()
-            opened[name] = backend
-        return opened[name].survey(with_load=with_load)
+
+def _watching(
+    opener: Callable[[], GpuBackend | None],
+    *,
+    errors: bool,
+    activity: bool,
+) -> Callable[[], GpuBackend | None]:
+    """Return a function that opens a driver and switches on what is to be watched."""
+
+    def open_backend() -> GpuBackend | None:
+        backend = opener()
+        if backend is not None and errors:
+            backend.watch_errors()
+        if backend is not None and activity:
+            backend.watch_activity()
+        return backend
+
+    return open_backend
 
 
 def with_claims(gpus: Iterable[GpuReading], claims: Iterable[Claim] | None) -> list[GpuReading]:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import time
 
-from gpu_tracker.background import Caller, Reported
+from gpu_tracker.background import Reported
 from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.backend import OF_DRM
+from gpu_tracker.gpus.driver import Driver
 from gpu_tracker.gpus.model import GpuActivity, GpuReading, Unseen
 from gpu_tracker.vendors import title
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import TypeVar
 
-    from gpu_tracker.gpus.backend import RunGpus
+    from gpu_tracker.gpus.backend import GpuBackend, RunGpus
     from gpu_tracker.gpus.model import Gpu, GpuProcess
 
     T = TypeVar('T')
@@ -32,7 +33,7 @@ _SILENT = 'its driver does not answer'
 
 
 def open_together(
-    openers: Mapping[str, Callable[[], RunGpus | None]],
+    openers: Mapping[str, Callable[[], GpuBackend | None]],
     report: Callable[[str], None],
     charge: Callable[[float], None] = lambda _: None,
     *,
@@ -48,16 +49,23 @@ def open_together(
     :param timeout: Seconds to wait for any later answer.
     :raises GpuError: A driver is there and does not work, and no other has a GPU.
     """
-    vendors = [_Vendor(name, opener, timeout, charge) for name, opener in openers.items()]
+    drivers = [Driver(name, opener, charge) for name, opener in openers.items()]
+    for driver in drivers:
+        driver.ask(lambda backend: (backend.gpus(), backend.compute_files))
     deadline = time.monotonic() + opening_timeout
     problems: list[GpuError] = []
     working: list[_Vendor] = []
-    for vendor in vendors:
+    for driver in drivers:
         try:
-            if vendor.is_opened(deadline - time.monotonic()):
-                working.append(vendor)
+            found = driver.answer(deadline - time.monotonic())
+        except TimeoutError:
+            text = f'The driver of {title(driver.name)} GPUs has not answered yet.'
+            problems.append(GpuError(text, 'timeout'))
         except GpuError as error:
             problems.append(error)
+        else:
+            if found is not None:
+                working.append(_Vendor(driver, timeout, *found))
     if not working and problems:
         raise problems[0]
     for problem in problems:
@@ -128,61 +136,41 @@ class Together:
     def close(self) -> None:
         """Let go of all drivers that answer."""
         for vendor in self._vendors:
-            vendor.ask(lambda backend: backend.close(), None)
+            vendor.close()
 
 
 class _Vendor:
-    """One driver, opened and called in a thread of its own.
+    """One of the drivers, and its GPUs as it named them when it was opened.
 
-    :param name: The driver's key in ``BACKENDS``.
-    :param opener: Opens it, which may hang.
     :param timeout: Seconds that it has to answer.
-    :param charge: Takes the CPU seconds that its thread has used.
     """
 
-    backend: RunGpus | None = None
-    """None: not opened, or it can no longer be read."""
-    compute_files: frozenset[str] = frozenset()
-    gpus: tuple[Gpu, ...] = ()
-    """As it named them when it was opened."""
-
-    def __init__(
-        self, name: str, opener: Callable[[], RunGpus | None], timeout: float, charge: Callable[[float], None]
-    ) -> None:
-        self._name = name
-        self._opener = opener
+    def __init__(self, driver: Driver, timeout: float, gpus: Sequence[Gpu], compute_files: frozenset[str]) -> None:
+        self._driver = driver
+        self.backend = driver.backend
+        """None: it can no longer be read."""
+        self.gpus = tuple(gpu if gpu.vendor else gpu._replace(vendor=driver.name) for gpu in gpus)
+        self.compute_files = compute_files
         self._timeout = timeout
         self._messages: list[tuple[str, str]] = []
         self._reported = Reported(self._messages.append)
-        self._caller = Caller(f'gpus-{name}', charge)
-        self._caller.begin(self._open)
 
-    def is_opened(self, timeout: float) -> bool:
-        """Return whether there is such a driver, now open; wait for it for so many seconds at most.
-
-        :raises GpuError: It is there and does not work, or does not answer.
-        """
-        try:
-            self._caller.result(timeout)
-        except TimeoutError:
-            raise GpuError(f'The driver of {title(self._name)} GPUs has not answered yet.', 'timeout') from None
-        return self.backend is not None
-
-    def ask(self, question: Callable[[RunGpus], T], otherwise: T) -> T:
+    def ask(self, question: Callable[[GpuBackend], T], otherwise: T) -> T:
         """Return the driver's answer, or what is to be taken for it while there is none."""
-        backend = self.backend
-        if backend is None:
+        if self.backend is None:
             return otherwise
+        name = title(self._driver.name)
         try:
-            answer = self._caller.call(lambda: question(backend), self._timeout)
+            self._driver.ask(question)
+            answer: T = self._driver.answer(self._timeout)
         except TimeoutError:
             text = f'has not answered for {self._timeout:g} s; what its GPUs are part of is unknown until it does.'
-            self._reported.once('silent', ('warning', f'The driver of {title(self._name)} GPUs {text}'))
+            self._reported.once('silent', ('warning', f'The driver of {name} GPUs {text}'))
             return otherwise
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one driver is not to hide the others' GPUs
             self.backend = None
             text = f'can no longer be read ({type(error).__name__}: {error}); their figures are incomplete.'
-            self._messages.append(('warning', f'The GPUs of {title(self._name)} {text}'))
+            self._messages.append(('warning', f'The GPUs of {name} {text}'))
             return otherwise
         self._reported.keep(set())
         return answer
@@ -195,9 +183,7 @@ class _Vendor:
         self._messages.clear()
         return messages
 
-    def _open(self) -> None:
-        backend = self._opener()
-        if backend is not None:
-            self.compute_files = backend.compute_files
-            self.gpus = tuple(gpu if gpu.vendor else gpu._replace(vendor=self._name) for gpu in backend.gpus())
-            self.backend = backend
+    def close(self) -> None:
+        """Let go of the driver if it answers."""
+        self.backend = None
+        self._driver.close(self._timeout)

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from gpu_tracker.background import Call, Caller, Changes, Poll, Reported, call_in_time
+from gpu_tracker.background import Call, Changes, Poll, Reported, call_in_time
 from support.waiting import TIMEOUT, eventually
 
 
@@ -96,49 +96,3 @@ def test_changes_are_reported_once_a_minute_at_most() -> None:
     now[0] = 120.0
     changes.note(None)
     assert texts == ['lost', 'hot', 'over']
-
-
-def test_a_caller_makes_one_call_after_the_other_in_one_thread() -> None:
-    caller = Caller('test')
-    threads = {caller.call(threading.get_ident, TIMEOUT) for _ in range(3)}
-    assert len(threads) == 1
-    assert threads != {threading.get_ident()}
-    with pytest.raises(ValueError, match='of all things'):
-        caller.call(lambda: int('of all things'), TIMEOUT)
-    assert caller.call(lambda: 7, TIMEOUT) == 7
-
-
-def test_a_call_that_was_given_up_keeps_others_from_being_made_until_it_ends() -> None:
-    gate = threading.Event()
-    caller = Caller('test')
-    with pytest.raises(TimeoutError):
-        caller.call(lambda: gate.wait(TIMEOUT), 0.01)
-    made: list[int] = []
-    with pytest.raises(TimeoutError):
-        caller.call(lambda: made.append(1), TIMEOUT)
-    gate.set()
-
-    def call_again() -> bool:
-        try:
-            caller.call(lambda: made.append(2), TIMEOUT)
-        except TimeoutError:
-            return False
-        return True
-
-    assert eventually(call_again)
-    assert made == [2]
-
-
-def test_the_cpu_time_of_calls_is_charged() -> None:
-    charged: list[float] = []
-    caller = Caller('test', charged.append)
-    caller.call(lambda: sum(range(100_000)), TIMEOUT)
-    assert [seconds > 0 for seconds in charged] == [True]
-
-
-def test_calls_of_several_callers_are_made_at_the_same_time() -> None:
-    both = threading.Barrier(2)
-    one, other = Caller('one'), Caller('other')
-    one.begin(lambda: both.wait(TIMEOUT))
-    other.begin(lambda: both.wait(TIMEOUT))
-    assert {one.result(TIMEOUT), other.result(TIMEOUT)} == {0, 1}
