@@ -11,7 +11,7 @@ from gpu_tracker.errors import ClaimsError, GpuError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.command_lines import FULL, PROGRAM, without_arguments
 from gpu_tracker.gpus.constraints import status_of
-from gpu_tracker.gpus.health import activity_as_json, health_as_json
+from gpu_tracker.gpus.health import health_as_json
 from gpu_tracker.gpus.inventory import Identities, with_claims
 from gpu_tracker.system.users import user_name
 
@@ -110,41 +110,8 @@ def snapshot(
 ) -> dict[str, object]:
     """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus``.
 
-    The GPUs are in index order, one vendor after the other, as they are read.
-    ``driver_problem`` says why the GPUs are not known, whose list then is null; it is null where they are.
-    ``claims_problem`` says why the claims could not be read, and is null where they could.
-
-    A GPU has these keys, and so has a MIG device, which stands in the ``mig_devices`` of its GPU:
-
-    - ``index``: its place in PCI bus order among the GPUs of its vendor, from 0; a MIG device's number on its GPU
-    - ``vendor``: ``nvidia``, ``amd``, ``intel``, or ``drm`` for any other that a DRM driver of the kernel serves
-    - ``uuid``, ``pci_bus_id``, ``type``: as the driver reports them
-    - ``status``: ``free``, ``in_use``, ``in_use_unseen``, ``claimed``, ``unknown`` (it may be claimed), ``split`` or
-      ``unreadable``
-    - ``problem``: why it cannot be read, in words; null where it can
-    - ``utilization_percent``, ``memory_total_bytes``, ``memory_used_bytes``, ``memory_free_bytes``,
-      ``temperature_celsius``, ``sm_clock_hertz``, ``power_watts``, ``power_limit_watts``
-    - ``health``: null for a MIG device, else ``xid_errors`` (how many by code, since the agent began; null: not
-      watched), ``ecc_volatile_corrected``, ``ecc_volatile_uncorrected``, ``ecc_aggregate_corrected``,
-      ``ecc_aggregate_uncorrected``, ``remapped_rows_corrected``, ``remapped_rows_uncorrected``, ``row_remap_pending``,
-      ``row_remap_failed``, ``throttle_reasons``, ``energy_joules``, ``pcie_sent_bytes``, ``pcie_received_bytes``,
-      ``nvlink_sent_bytes``, ``nvlink_received_bytes``; each null where the driver does not report it
-    - ``activity``: how busy its parts were since the reading before; null if not asked for, and for a GPU with MIG
-      devices, which have it. Else ``problem`` (why it is unknown), ``seconds`` (the time between the two readings),
-      ``sm_percent``, ``occupancy_percent``, ``tensor_percent``, ``dram_percent``, ``pcie_sent_bytes_per_second``,
-      ``pcie_received_bytes_per_second``, ``nvlink_sent_bytes_per_second``, ``nvlink_received_bytes_per_second``; each
-      null where it is unknown
-    - ``processes``: null where the driver does not list them; of a GPU with MIG devices also those on them, once for
-      each. Each has ``pid``, ``user``, ``command`` (the whole command line), ``program`` (what it is about),
-      ``started`` in seconds since 1970, ``memory_bytes``, ``utilization_percent`` since the reading before, and
-      ``computes``, which is false where it only draws. In a first reading ``utilization_percent`` is that of the last
-      second; it is null where the driver does not report it. Of a process that cannot be looked up from here, ``user``,
-      ``command``, ``program`` and ``started`` are null. ``command`` is cut at 4,000 characters and ``program`` at 200;
-      the last then is ``…``.
-    - ``claim``: null, or ``user``, ``user_id``, ``pid`` (null: none holds it),
-      ``in_another_container`` (then the pid is one of that container), ``made`` and ``expires`` in seconds
-      since 1970 (null: when its process ends), and ``command``
-    - ``mig_devices``: null where it is not in MIG mode
+    The page "GPUs of the machine" of the documentation has all keys. Of a GPU with MIG devices ``processes`` has those
+    on them too, once for each.
 
     :param commands: How much the reader may know of command lines: with ``program``, ``command`` has the names of
         program and script alone and ``program`` one of them; with ``none``, both are null.
@@ -178,7 +145,6 @@ def _gpu(gpu: GpuReading, user_name: Callable[[int], str], commands: str) -> dic
         'power_watts': gpu.power,
         'power_limit_watts': gpu.power_limit,
         'health': None if gpu.health is None else health_as_json(gpu.health),
-        'activity': None if gpu.activity is None else activity_as_json(gpu.activity),
         'processes': None if gpu.processes is None else [_process(process, commands) for process in gpu.processes],
         'claim': None if gpu.claim is None else _claim(gpu.claim, user_name, commands),
         'mig_devices': None

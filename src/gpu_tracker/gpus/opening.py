@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from gpu_tracker.errors import GpuError, ParameterError
+from gpu_tracker.errors import ParameterError
 from gpu_tracker.gpus.backend import OF_DRM
 
 TYPE_CHECKING = False
@@ -31,23 +31,25 @@ instead of this machine's own: how a dump of another machine is shown, and how t
 
 
 def open_drm(vendors: frozenset[str] | None = None) -> GpuBackend | None:
-    """Open the DRM drivers; None where none serves a GPU that programs can compute or draw on.
-
-    To find that out costs a listing of a folder, and a link for each GPU of NVIDIA's own driver, which NVML reads.
+    """Open the DRM drivers; None if none serves a GPU that programs can compute or draw on.
 
     :param vendors: Only the GPUs of these, see ``gpu_tracker.gpus.drm.open_backend``; None: all.
     """
-    root = os.environ.get(DRM_ROOT, '')
-    folder = f'{root}/sys/class/drm'
+    if not _has_drm():
+        return None
+    from gpu_tracker.gpus import drm  # noqa: PLC0415 - only if there is a driver to open
+
+    return drm.open_backend(vendors, os.environ.get(DRM_ROOT, ''))
+
+
+def _has_drm() -> bool:
+    """Return whether there is a GPU that NVML does not read. This lists one folder, and reads a link for each GPU."""
+    folder = f'{os.environ.get(DRM_ROOT, "")}/sys/class/drm'
     try:
         nodes = [name for name in os.listdir(folder) if name.startswith('renderD')]
     except OSError:  # another system than Linux, or a kernel without DRM
-        return None
-    if all(_is_nvidias(f'{folder}/{name}/device/driver') for name in nodes):
-        return None
-    from gpu_tracker.gpus import drm  # noqa: PLC0415 - only where there is a driver to open
-
-    return drm.open_backend(vendors, root)
+        return False
+    return not all(_is_nvidias(f'{folder}/{name}/device/driver') for name in nodes)
 
 
 def _is_nvidias(link: str) -> bool:
@@ -62,8 +64,7 @@ BACKENDS: dict[str, Callable[[], GpuBackend | None]] = {
     'drm': open_drm,
 }
 """Name -> the function that opens a driver, or several that are read in the same way; it returns None where the machine
-has none. It raises :class:`~gpu_tracker.errors.GpuError` where the driver is there and does not work. Only the first of
-these may take long to open: what the others are asked first has to be cheap."""
+has none. It raises :class:`~gpu_tracker.errors.GpuError` where the driver is there and does not work."""
 
 CUDA_BACKENDS = {'nvidia': BACKENDS['nvidia']}
 """The drivers whose GPUs run CUDA programs, for what deals with these alone."""
@@ -107,17 +108,6 @@ def serves(brand: str, vendor: str) -> bool:
     return brand in {vendor, _DRM} if vendor in OF_DRM else brand == vendor
 
 
-def _opener_of(found: GpuBackend | GpuError) -> Callable[[], GpuBackend]:
-    """Return what opens a driver that was opened already, or fails as it did."""
-
-    def open_backend() -> GpuBackend:
-        if isinstance(found, GpuError):
-            raise found
-        return found
-
-    return open_backend
-
-
 def open_gpus(
     brands: Sequence[str] | None = None,
     report: Callable[[str], None] = lambda _: None,
@@ -134,18 +124,9 @@ def open_gpus(
     :raises gpu_tracker.errors.GpuError: A driver is there and does not work, and no other is there.
     """
     chosen = backends if brands is None else backends_of(brands, backends)
-    (first, open_first), *others = chosen.items()
-    openers = {first: open_first}
-    for name, opener in others:
-        found: GpuBackend | GpuError | None
-        try:
-            found = opener()
-        except GpuError as error:
-            found = error
-        if found is not None:
-            openers[name] = _opener_of(found)
+    openers = {name: opener for name, opener in chosen.items() if name != _DRM or _has_drm() or len(chosen) == 1}
     if len(openers) == 1:
-        return open_first()
+        return next(iter(openers.values()))()
     from gpu_tracker.gpus.together import open_together  # noqa: PLC0415 - only where several vendors may be
 
     return open_together(openers, report, charge)

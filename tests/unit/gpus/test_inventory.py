@@ -33,6 +33,9 @@ class Backend:
         self.answered += 1
         return list(self._states)
 
+    def gpus(self):
+        return tuple(reading.gpu for reading in self._states)
+
     def close(self) -> None:
         self.is_closed = True
 
