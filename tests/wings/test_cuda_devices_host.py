@@ -104,7 +104,7 @@ def test_a_driver_that_hangs_is_not_waited_for() -> None:
         is_over.wait(TIMEOUT)
 
     assert read_host_gpus({'nvidia': hang}, timeout=0.01) == HostGpus(
-        problem='the GPU driver has not answered for 0.01 seconds'
+        problem='The driver of NVIDIA GPUs has not answered for 0.01 seconds.'
     )
     is_over.set()
 

@@ -5,14 +5,22 @@ from __future__ import annotations
 import threading
 import time
 
+from gpu_tracker.errors import GpuError
+from gpu_tracker.vendors import title
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from gpu_tracker.gpus.backend import GpuBackend
 
     Question = Callable[[GpuBackend], object]
+
+_SLOW = 5.0
+"""Seconds after which it is reported that an answer is awaited."""
+_CLOSING_TIMEOUT = 5.0
+"""Seconds to wait for a driver that is closed."""
 
 
 class Driver:
@@ -59,14 +67,17 @@ class Driver:
         self._is_awaited = True
         self._is_due.release()
 
-    def answer(self, timeout: float) -> Any:  # noqa: ANN401 - what the question returns
+    def answer(self, timeout: float, report_delay: Callable[[], object] = lambda: None) -> Any:  # noqa: ANN401
         """Return what the question returns, None if there is no such driver; raise what it raises.
 
         :param timeout: Seconds to wait at most.
+        :param report_delay: Called if the answer takes long.
         :raises TimeoutError: There is no answer by then.
         """
-        if not self._has_answered.acquire(timeout=max(0.0, timeout)):
-            raise TimeoutError
+        if not self._has_answered.acquire(timeout=max(0.0, min(_SLOW, timeout))):
+            report_delay()
+            if not self._has_answered.acquire(timeout=max(0.0, timeout - _SLOW)):
+                raise TimeoutError
         self._is_awaited = False
         result, failure = self._result, self._failure
         self._result = self._failure = None
@@ -74,7 +85,7 @@ class Driver:
             raise failure
         return result
 
-    def close(self, timeout: float) -> None:
+    def close(self, timeout: float = _CLOSING_TIMEOUT) -> None:
         """Let go of the driver; if it does not answer in time, only the end of this process does."""
         if self._thread is not None:
             try:
@@ -93,7 +104,7 @@ class Driver:
             except BaseException as error:  # noqa: BLE001 - raised anew in the thread that waits
                 self._result, self._failure = None, error
             self._charge(time.thread_time() - before)
-            if self._question is None:
+            if self.backend is None:
                 is_open, self._thread = False, None
             self._has_answered.release()
 
@@ -106,3 +117,40 @@ class Driver:
         if self.backend is None:
             self.backend = self._opener()
         return None if self.backend is None else question(self.backend)
+
+
+def ask_all(
+    drivers: Sequence[Driver],
+    question: Question,
+    timeout: float,
+    report_delay: Callable[[], object] = lambda: None,
+) -> tuple[dict[str, Any], dict[str, GpuError]]:
+    """Ask drivers at the same time.
+
+    :param timeout: Seconds to wait for all answers together.
+    :param report_delay: Called for each driver that takes long to answer.
+    :returns: The answers by name, None for a driver that is missing; and by name why the other drivers do not answer.
+    """
+    answers: dict[str, Any] = {}
+    problems: dict[str, GpuError] = {}
+    asked = []
+    for driver in drivers:
+        try:
+            driver.ask(question)
+            asked.append(driver)
+        except TimeoutError:
+            problems[driver.name] = _silence(driver, timeout)
+    deadline = time.monotonic() + timeout
+    for driver in asked:
+        try:
+            answers[driver.name] = driver.answer(deadline - time.monotonic(), report_delay)
+        except TimeoutError:
+            problems[driver.name] = _silence(driver, timeout)
+        except GpuError as error:
+            problems[driver.name] = error
+    return answers, problems
+
+
+def _silence(driver: Driver, timeout: float) -> GpuError:
+    text = f'The driver of {title(driver.name)} GPUs has not answered for {timeout:g} seconds.'
+    return GpuError(text, 'timeout')

@@ -6,9 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from gpu_tracker.background import Reported
-from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.backend import OF_DRM
-from gpu_tracker.gpus.driver import Driver
+from gpu_tracker.gpus.driver import Driver, ask_all
 from gpu_tracker.gpus.opening import BACKENDS
 from gpu_tracker.gpus.processes import ProcessLookup
 from gpu_tracker.vendors import title, vendor_order
@@ -25,8 +24,7 @@ DRIVER_TIMEOUT = 60.0
 
 _BETWEEN_SEARCHES = 30.0
 """Seconds between two searches for a driver that was not there: some libraries start a program to load it."""
-_SLOW = 5.0
-"""Seconds after which it is reported that an answer is awaited."""
+_DELAY = 'delay'
 
 
 class Inventory:
@@ -78,58 +76,36 @@ class Inventory:
             GPUs that do not report their memory.
         :raises GpuError: A driver is there and does not work, or does not answer, and no other has a GPU.
         """
-        found: list[GpuReading] = []
-        problems: dict[str, GpuError] = {}
-        asked: list[Driver] = []
-        for driver in self._drivers:
-            if driver.backend is None and self._clock() < self._search_due.get(driver.name, 0.0):
-                continue
-            try:
-                driver.ask(lambda backend: backend.survey(with_load=with_load))
-                asked.append(driver)
-            except TimeoutError:
-                problems[driver.name] = self._silence(driver)
-        deadline = time.monotonic() + self._timeout
-        for driver in asked:
-            try:
-                found += self._answer(driver, deadline - time.monotonic())
-            except GpuError as error:
-                problems[driver.name] = error
-        if problems and not found:
+        drivers = [
+            driver
+            for driver in self._drivers
+            if driver.backend is not None or self._clock() >= self._search_due.get(driver.name, 0.0)
+        ]
+        answers, problems = ask_all(
+            drivers,
+            lambda backend: backend.survey(with_load=with_load),
+            self._timeout,
+            lambda: self._reported.once(_DELAY, 'waiting for the GPU driver to answer'),
+        )
+        if problems and not any(answers.values()):
             raise next(iter(problems.values()))
         for name, problem in problems.items():
             self._reported.once(name, f'GPUs of {title(name)} cannot be read: {problem}')
-        self._reported.keep({_SLOW, *problems})
+        self._reported.keep({_DELAY, *problems})
+        found: list[GpuReading] = []
+        for driver in drivers:
+            if driver.name in answers and driver.backend is None:
+                self._search_due[driver.name] = self._clock() + _BETWEEN_SEARCHES
+            elif answers.get(driver.name) and driver.backend is not None:
+                is_certain = True if driver.name in OF_DRM else None
+                lookup = ProcessLookup(compute_files=driver.backend.compute_files, is_certain=is_certain)
+                found += [_completed(reading, driver.name, lookup) for reading in answers[driver.name]]
         return sorted(found, key=lambda reading: (vendor_order(reading.gpu.vendor), reading.number))
 
     def close(self) -> None:
         """Let go of the drivers."""
         for driver in self._drivers:
-            driver.close(min(_SLOW, self._timeout))
-
-    def _silence(self, driver: Driver) -> GpuError:
-        seconds = f'{self._timeout:g} seconds'
-        return GpuError(f'The driver of {title(driver.name)} GPUs has not answered for {seconds}.', 'timeout')
-
-    def _answer(self, driver: Driver, timeout: float) -> list[GpuReading]:
-        """Return a driver's answer, with its processes looked up.
-
-        :raises GpuError: The driver does not work, or its answer does not come in time.
-        """
-        try:
-            try:
-                readings = driver.answer(min(_SLOW, timeout))
-            except TimeoutError:
-                self._reported.once(_SLOW, 'waiting for the GPU driver to answer')
-                readings = driver.answer(timeout - _SLOW)
-        except TimeoutError:
-            raise self._silence(driver) from None
-        if driver.backend is None:
-            self._search_due[driver.name] = self._clock() + _BETWEEN_SEARCHES
-            return []
-        is_certain = True if driver.name in OF_DRM else None
-        lookup = ProcessLookup(compute_files=driver.backend.compute_files, is_certain=is_certain)
-        return [_completed(reading, driver.name, lookup) for reading in readings]
+            driver.close()
 
 
 def _watching(

@@ -6,12 +6,9 @@ one that fails leaves them unread for good. What is summed over all GPUs is then
 
 from __future__ import annotations
 
-import time
-
 from gpu_tracker.background import Reported
-from gpu_tracker.errors import GpuError
 from gpu_tracker.gpus.backend import OF_DRM
-from gpu_tracker.gpus.driver import Driver
+from gpu_tracker.gpus.driver import Driver, ask_all
 from gpu_tracker.gpus.model import GpuActivity, GpuReading, Unseen
 from gpu_tracker.vendors import title
 
@@ -50,25 +47,11 @@ def open_together(
     :raises GpuError: A driver is there and does not work, and no other has a GPU.
     """
     drivers = [Driver(name, opener, charge) for name, opener in openers.items()]
-    for driver in drivers:
-        driver.ask(lambda backend: (backend.gpus(), backend.compute_files))
-    deadline = time.monotonic() + opening_timeout
-    problems: list[GpuError] = []
-    working: list[_Vendor] = []
-    for driver in drivers:
-        try:
-            found = driver.answer(deadline - time.monotonic())
-        except TimeoutError:
-            text = f'The driver of {title(driver.name)} GPUs has not answered yet.'
-            problems.append(GpuError(text, 'timeout'))
-        except GpuError as error:
-            problems.append(error)
-        else:
-            if found is not None:
-                working.append(_Vendor(driver, timeout, *found))
+    found, problems = ask_all(drivers, lambda backend: (backend.gpus(), backend.compute_files), opening_timeout)
+    working = [_Vendor(driver, timeout, *found[driver.name]) for driver in drivers if found.get(driver.name)]
     if not working and problems:
-        raise problems[0]
-    for problem in problems:
+        raise next(iter(problems.values()))
+    for problem in problems.values():
         report(str(problem))
     if len(working) > 1:
         return Together(working)

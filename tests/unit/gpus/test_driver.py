@@ -42,10 +42,12 @@ def test_a_driver_is_opened_once_and_asked_in_one_thread() -> None:
     assert answer(driver, lambda backend: backend) is opened[0] is driver.backend
 
 
-def test_a_driver_that_is_missing_is_looked_for_with_each_question() -> None:
+def test_a_driver_that_is_missing_is_looked_for_with_each_question_and_needs_no_thread_meanwhile() -> None:
+    before = threading.active_count()
     found: list[Backend | None] = [Backend(), None]
     driver = Driver('test', found.pop)
     assert answer(driver, lambda _: 7) is None
+    assert eventually(lambda: threading.active_count() == before)
     assert answer(driver, lambda _: 7) == 7
 
 

@@ -121,7 +121,7 @@ def test_a_driver_that_hangs_when_it_is_opened_is_left_out() -> None:
     one.may_answer.clear()
     opened = Opened(lambda: one, two, timeout=1.0)
     one.may_answer.set()
-    assert opened.reports == ['The driver of NVIDIA GPUs has not answered yet.']
+    assert opened.reports == ['The driver of NVIDIA GPUs has not answered for 1 seconds.']
     assert opened.gpus is two
 
 

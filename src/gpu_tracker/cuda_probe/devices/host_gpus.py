@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.background import call_in_time
-from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus.driver import Driver, ask_all
 from gpu_tracker.gpus.opening import CUDA_BACKENDS
 
 if TYPE_CHECKING:
@@ -68,31 +67,17 @@ class HostGpus(NamedTuple):
 def read_host_gpus(
     openers: Mapping[str, Callable[[], GpuBackend | None]] = CUDA_BACKENDS, timeout: float = DRIVER_TIMEOUT
 ) -> HostGpus:
-    """Ask the drivers, in a thread of its own: a call into one that hangs cannot be interrupted.
+    """Ask the drivers.
 
     :param openers: Vendor -> what opens its driver.
     :param timeout: Seconds to wait for their answer.
     """
-    try:
-        return call_in_time(lambda: _ask(openers), timeout)
-    except TimeoutError:
-        return HostGpus(problem=f'the GPU driver has not answered for {timeout:g} seconds')
-
-
-def _ask(openers: Mapping[str, Callable[[], GpuBackend | None]]) -> HostGpus:
-    gpus: list[HostGpu] = []
-    problems: list[str] = []
-    for vendor, opener in openers.items():
-        try:
-            backend = opener()
-            if backend is not None:
-                try:
-                    gpus += [_host_gpu(vendor, gpu) for gpu in backend.details()]
-                finally:
-                    backend.close()
-        except GpuError as error:
-            problems.append(str(error))
-    return HostGpus(tuple(gpus), ' '.join(problems) or None)
+    drivers = [Driver(vendor, opener) for vendor, opener in openers.items()]
+    found, problems = ask_all(drivers, lambda backend: backend.details(), timeout)
+    for driver in drivers:
+        driver.close()
+    gpus = tuple(_host_gpu(vendor, gpu) for vendor, details in found.items() for gpu in details or ())
+    return HostGpus(gpus, ' '.join(map(str, problems.values())) or None)
 
 
 def _host_gpu(vendor: str, gpu: Gpu) -> HostGpu:
