@@ -208,7 +208,7 @@ print(*set(sys.modules) - before)
     assert not large & set(run(text, path).stdout.split())
 
 
-def test_where_there_is_no_posix_nothing_is_claimed(path: str) -> None:
+def test_on_other_systems_nothing_is_claimed(path: str) -> None:
     text = """
 import os, sys
 sys.platform = 'win32'
@@ -224,7 +224,7 @@ try:
 except ClaimsError as error:
     print(error)
 """
-    assert run(text, path).stdout == '[] 7\nGPUs can be claimed on POSIX systems only\n'
+    assert run(text, path).stdout == '[] 7\nGPUs can be claimed on Linux only\n'
 
 
 def test_fifty_processes_race_for_four_gpus_and_are_killed_at_random(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOCK_TIMEOUT = 10.0
 """Seconds to wait at most until others are done with the claims, unless told otherwise."""
 
-_SUPPORTED = sys.platform != 'win32'
+_SUPPORTED = sys.platform == 'linux'
 _MOST_LEFT = 64
 """How many files are left of claims of which only other PID namespaces know for certain that they hold no more."""
 
@@ -111,7 +111,7 @@ class ClaimFolder:
         :raises ValueError: if ``seconds`` is missing or no time, or UUIDs are chosen that are claimed or are none.
         """
         if not _SUPPORTED:
-            raise ClaimsError('GPUs can be claimed on POSIX systems only')
+            raise ClaimsError('GPUs can be claimed on Linux only')
         if seconds is None and process_id is None:
             raise ParameterError('seconds', seconds, 'given where no process holds the claim')
         if seconds is not None and not 0 < seconds <= record.LONGEST_TIME:

@@ -1,13 +1,12 @@
 """What shows whether a claim still holds: clock, boot ID, PID namespace, and the process that holds it.
 
-On Linux processes are read from /proc itself, as psutil costs 30 ms to import.
+Processes are read from /proc itself, as psutil costs 30 ms to import.
 """
 
 from __future__ import annotations
 
 import binascii
 import os
-import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,13 +24,11 @@ _TICK = 1
 
 
 def start_of(pid: int, *, proc: str = '/proc') -> float | None:
-    """Return when a process started, in clock ticks since the machine did (by psutil: in seconds since 1970).
+    """Return when a process started, in clock ticks since the machine did.
 
     None if there is no such process, or if it cannot be read. It stays the same through execve(2) and in all time
     namespaces.
     """
-    if sys.platform != 'linux':
-        return _portable_start_of(pid)
     process = _read(pid, proc)
     return None if process is None else _start(process, proc)
 
@@ -44,8 +41,6 @@ def lives(pid: int, start: float | None, *, proc: str = '/proc') -> bool:
 
     :param start: The result of :func:`start_of`; None: the number has to do.
     """
-    if sys.platform != 'linux':
-        return _portable_lives(pid, start)
     process = _read(pid, proc)
     if process is None:
         return process_exists(pid)
@@ -100,27 +95,6 @@ def clock_offset(proc: str = '/proc') -> float:
     return seconds + nanoseconds / 1e9
 
 
-def _portable_start_of(pid: int) -> float | None:
-    import psutil  # noqa: PLC0415 - not on Linux, see above
-
-    try:
-        return psutil.Process(pid).create_time()
-    except psutil.Error:
-        return None
-
-
-def _portable_lives(pid: int, start: float | None) -> bool:
-    import psutil  # noqa: PLC0415 - not on Linux, see above
-
-    try:
-        process = psutil.Process(pid)
-        return process.status() != psutil.STATUS_ZOMBIE and start in (None, process.create_time())
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
-
-
 class Circumstances(NamedTuple):
     """What it takes to tell whether a claim holds."""
 
@@ -147,15 +121,12 @@ class Circumstances(NamedTuple):
 
 def now() -> Circumstances:
     """Return what this process sees at present."""
-    return Circumstances(_clock(), time.time(), boot_id(), _host(), machine(), pid_namespace())
+    clock = time.clock_gettime(time.CLOCK_BOOTTIME) - clock_offset()
+    return Circumstances(clock, time.time(), boot_id(), os.uname().nodename, machine(), pid_namespace())
 
 
 def boot_id(proc: str = '/proc') -> str | None:
     """Return what is another one each time that the machine starts, random(4); None where it cannot be known."""
-    if sys.platform != 'linux':
-        import psutil  # noqa: PLC0415 - not on Linux, where it costs 30 ms and is not needed
-
-        return f'{psutil.boot_time():.0f}'
     try:
         with open(f'{proc}/sys/kernel/random/boot_id', encoding='utf-8') as file:
             return file.read().strip() or None
@@ -174,13 +145,3 @@ def machine(file: str = '/etc/machine-id') -> str:
     except OSError:
         return ''
     return f'{binascii.crc32(known):08x}' if known else ''
-
-
-def _clock() -> float:
-    if sys.platform == 'linux':
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - clock_offset()
-    return time.monotonic()
-
-
-def _host() -> str:
-    return os.uname().nodename if hasattr(os, 'uname') else ''

@@ -161,10 +161,7 @@ class RecordLock:
 
         :raises OSError: if that fails.
         """
-        if sys.platform == 'linux':
-            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
         self._file = fcntl.fcntl(file, fcntl.F_DUPFD if self._survives_exec else fcntl.F_DUPFD_CLOEXEC, _LOWEST)
 
     def let_go(self) -> None:
@@ -180,11 +177,8 @@ def is_held(file: int) -> bool:
 
     A GPU that is given to nobody for too long is better than one that is given to two.
     """
-    try:
-        if sys.platform == 'linux':  # only a write lock is in the way of a reader; none is taken to find that out
-            found = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
-            return found[:2] != struct.pack('h', fcntl.F_UNLCK)
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    try:  # only a write lock is in the way of a reader; none is taken to find that out
+        found = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
     except OSError:
         return True
-    return False
+    return found[:2] != struct.pack('h', fcntl.F_UNLCK)
