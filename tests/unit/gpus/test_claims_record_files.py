@@ -66,6 +66,7 @@ def record(**changes: object) -> str:
         'made': 5.0,
         'expires_at': 1000.0,
         'command': None,
+        'started': 1_700_000_000.0,
     }
     return json.dumps(fields | changes)
 

@@ -135,7 +135,7 @@ class Claims(RuleBasedStateMachine):
     @rule(where=st.floats(0, 1), uuid=st.sampled_from(GPUS), renamed=st.booleans())
     def writer_is_killed(self, where: float, uuid: str, renamed: bool) -> None:
         """Leave what it has written so far; under the final name as well, as a crash of the machine might."""
-        record = Record((uuid,), os.geteuid(), None, None, None, f'boot-{self.boots}', 'node7', '', 1.0, 1e9, None)
+        record = Record((uuid,), os.geteuid(), None, None, None, f'boot-{self.boots}', 'node7', '', 1.0, 1e9, None, 1.0)
         data = encode(record)
         self.names += 1
         os.makedirs(self.folder.path, 0o700, exist_ok=True)

@@ -50,9 +50,8 @@ class Record(NamedTuple):
     """On the clock of :attr:`Circumstances.clock`, which setting the time does not move."""
     command: str | None
     """What the GPUs are for, usually the beginning of a command line; all users can read it."""
-    started: float | None = None
-    """When the machine was started, in seconds since 1970 by the clock of that time. None: an earlier version of
-    gpu-tracker has written the claim."""
+    started: float
+    """When the machine was started, in seconds since 1970 by the clock of that time."""
 
 
 def encode(record: Record) -> bytes:
@@ -132,9 +131,8 @@ def _is_of_earlier_run(record: Record, circumstances: Circumstances) -> bool:
     Then it has another boot ID, and was started at another time. One of them alone tells nothing: containers may have
     their own boot ID, and the clock is set now and then.
     """
-    if not _has_other_boot_id(record, circumstances):
-        return False
-    return record.started is None or abs(circumstances.started - record.started) > _SMALLEST_SHIFT
+    has_other_start = abs(circumstances.started - record.started) > _SMALLEST_SHIFT
+    return has_other_start and _has_other_boot_id(record, circumstances)
 
 
 def is_elsewhere(record: Record, circumstances: Circumstances) -> bool:
@@ -186,7 +184,7 @@ def _is_time(value: object) -> bool:
     return isinstance(value, float) and isfinite(value) and 0 <= value <= 10 * LONGEST_TIME
 
 
-_OPTIONAL = frozenset({'pid', 'process_start', 'pid_namespace', 'expires_at', 'command', 'started'})
+_OPTIONAL = frozenset({'pid', 'process_start', 'pid_namespace', 'expires_at', 'command'})
 _CHECKS: dict[str, Callable[[object], bool]] = {
     'uuids': lambda value: isinstance(value, list) and 0 < len(value) <= _MOST_UUIDS and all(map(_is_uuid, value)),
     'uid': lambda value: _is_number(value, 0, _LARGEST_NUMBER),
