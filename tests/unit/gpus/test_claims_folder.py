@@ -7,7 +7,7 @@ import pytest
 
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError, ParameterError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from gpu_tracker.gpus.claims.locks import LockDeadline, lock
+from gpu_tracker.gpus.claims.locks import lock
 from support.claims.claiming_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def test_machines_without_an_identity_are_told_apart_by_their_names(
 
 def test_a_claim_with_a_shorter_timeout(path: Path, machine: Machine) -> None:
     folder = ClaimFolder(str(path), lock_timeout=1e9, circumstances=machine.moment)
-    other = lock(str(path), LockDeadline(5))
+    other = lock(str(path), 5)
     for patience, lasting in ((0.01, 'has been locked for 0.01 s'), (0.0, 'is locked'), (-1.0, 'is locked')):
         with pytest.raises(ClaimsLockedError) as caught:
             folder.claim(lambda _: ['GPU-1'], process_id=7, seconds=None, command=None, lock_timeout=patience)

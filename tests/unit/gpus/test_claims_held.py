@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
-from gpu_tracker.gpus.claims.locks import LockDeadline, lock
+from gpu_tracker.gpus.claims.locks import lock
 from support.claims.claiming_machine import Machine, claim, claimed
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def test_what_holds_no_more_is_not_written_again(folder: ClaimFolder, path: Path
 def test_where_others_have_the_lock_it_stands_as_before(folder: ClaimFolder, path: Path, machine: Machine) -> None:
     held = claim(folder, 'GPU-1', seconds=60)
     before = folder.claims()
-    other = lock(str(path), LockDeadline(5))
+    other = lock(str(path), 5)
     with pytest.raises(ClaimsLockedError):
         held.outlive_process()
     os.close(other)

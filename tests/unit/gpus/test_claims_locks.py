@@ -8,7 +8,7 @@ import pytest
 
 from gpu_tracker.errors import ClaimsError, ClaimsLockedError
 from gpu_tracker.gpus.claims import shared_folder
-from gpu_tracker.gpus.claims.locks import LockDeadline, _is_locked, holder_of, lock, under_lock
+from gpu_tracker.gpus.claims.locks import _is_locked, holder_of, lock, under_lock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,13 +32,13 @@ def is_locked(folder: str) -> bool:
 
 
 def test_the_folder_is_made_and_locked(folder: str) -> None:
-    assert under_lock(folder, LockDeadline(5), lambda _: is_locked(folder))
+    assert under_lock(folder, 5, lambda _: is_locked(folder))
     assert not is_locked(folder)
     assert os.listdir(folder) == []
 
 
 def test_unlocking_also_ends_the_lock_of_copies_of_the_descriptor(folder: str) -> None:
-    copy = under_lock(folder, LockDeadline(5), os.dup)  # as a process has it that was forked meanwhile
+    copy = under_lock(folder, 5, os.dup)  # as a process has it that was forked meanwhile
     assert not is_locked(folder)
     os.close(copy)
 
@@ -50,7 +50,7 @@ def test_waiting_ends_and_names_the_holder(folder: str, kind: int) -> None:
     assert descriptor is not None
     fcntl.flock(descriptor, kind)
     with pytest.raises(ClaimsLockedError) as caught:
-        lock(folder, LockDeadline(0.05))
+        lock(folder, 0.05)
     assert isinstance(caught.value, ClaimsError)
     os.close(descriptor)
     assert str(caught.value) == (
@@ -59,25 +59,17 @@ def test_waiting_ends_and_names_the_holder(folder: str, kind: int) -> None:
     )
 
 
-def test_pauses_grow_to_30_ms_so_that_a_lock_is_had_soon_after_it_is_free() -> None:
-    pauses: list[float] = []
-    deadline = LockDeadline(0.1, clock=lambda: sum(pauses), sleep=pauses.append)
-    while deadline.wait():
-        pass
-    assert pauses == pytest.approx([0.001, 0.002, 0.004, 0.008, 0.016, 0.03, 0.03, 0.009])
-
-
 def test_a_deadline_that_has_passed_leaves_one_attempt_and_is_not_named(folder: str) -> None:
-    held = lock(folder, LockDeadline(5))
+    held = lock(folder, 5)
     with pytest.raises(ClaimsLockedError, match=r'claims is locked by process \d+,'):
-        lock(folder, LockDeadline(-1))
+        lock(folder, -1)
     os.close(held)
 
 
 def test_a_folder_that_was_replaced_is_locked_anew(folder: str) -> None:
-    first = lock(folder, LockDeadline(5))
+    first = lock(folder, 5)
     os.rmdir(folder)
-    second = lock(folder, LockDeadline(5))
+    second = lock(folder, 5)
     assert not shared_folder.is_at(folder, first)
     assert shared_folder.is_at(folder, second)
     os.close(first)

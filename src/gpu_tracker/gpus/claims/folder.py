@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.errors import ClaimsError, ParameterError
 from gpu_tracker.gpus.claims import liveness, record, record_files, shared_folder
-from gpu_tracker.gpus.claims.locks import LockDeadline, RecordLock, under_lock
+from gpu_tracker.gpus.claims.locks import RecordLock, under_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +25,9 @@ LOCK_TIMEOUT = 10.0
 _SUPPORTED = sys.platform == 'linux'
 _MOST_LEFT = 64
 """How many files are left of claims of which only other PID namespaces know for certain that they hold no more."""
+
+_MOST_ATTEMPTS = 10
+"""To claim in a folder that is removed again and again."""
 
 
 class _FolderGoneError(Exception):
@@ -117,27 +120,20 @@ class ClaimFolder:
         if seconds is not None and not 0 < seconds <= record.LONGEST_TIME:
             raise ParameterError('seconds', seconds, f'above 0 and at most {record.LONGEST_TIME:g}')
         draft = _draft(process_id, command, self.circumstances())
-        deadline = LockDeadline(self.lock_timeout if lock_timeout is None else lock_timeout)
+        timeout = self.lock_timeout if lock_timeout is None else lock_timeout
         lock = RecordLock(survives_exec=survives_exec)
         name = record_files.new_name()
         try:
-            return self._claim_in_time(partial(self._claim, choose, draft, seconds, name, lock), lock, deadline)
+            for _ in range(_MOST_ATTEMPTS):
+                try:
+                    return under_lock(self.path, timeout, partial(self._claim, choose, draft, seconds, name, lock))
+                except _FolderGoneError:
+                    lock.let_go()
         except BaseException:
             self.remove(name)  # Ctrl-C may come when it is there already
             lock.let_go()
             raise
-
-    def _claim_in_time(
-        self, claim: Callable[[int], HeldClaim | None], lock: RecordLock, deadline: LockDeadline
-    ) -> HeldClaim | None:
-        """Lock the folder and claim, anew if it was removed meanwhile."""
-        while True:
-            try:
-                return under_lock(self.path, deadline, claim)
-            except _FolderGoneError:
-                lock.let_go()
-            if not deadline.wait():
-                raise ClaimsError(f'No GPU can be claimed: {self.path} is removed again and again')
+        raise ClaimsError(f'No GPU can be claimed: {self.path} is removed again and again')
 
     def remove(self, name: str) -> None:
         """Remove a file, where it is there and may be removed; without the lock, as a file goes whole or not."""
@@ -276,7 +272,7 @@ class HeldClaim:
             raise ClaimsError('The claim is not held by this process any more, so it cannot be changed')
         if self._record.expires_at is None:
             raise ClaimsError('The claim cannot outlive its process: it has no time that would end it')
-        under_lock(self._folder.path, LockDeadline(self._folder.lock_timeout), self._free_from_process)
+        under_lock(self._folder.path, self._folder.lock_timeout, self._free_from_process)
         self.lock.let_go()
 
     def _is_ours(self) -> bool:

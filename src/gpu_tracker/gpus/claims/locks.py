@@ -19,43 +19,20 @@ if TYPE_CHECKING:
 
 Result = TypeVar('Result')
 
-_FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.03
+_PAUSE = 0.01
+"""Seconds between two attempts to lock the folder. With 200 processes waiting, one attempt is made each 50 µs."""
 
 
-class LockDeadline:
-    """The time until which a lock is waited for, over all attempts; with 0 or less there is one attempt."""
-
-    def __init__(
-        self,
-        seconds: float,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], object] = time.sleep,
-    ) -> None:
-        self.seconds = max(0.0, seconds)
-        self._clock = clock
-        self._sleep = sleep
-        self._end = clock() + self.seconds
-        self._pause = _FIRST_PAUSE
-
-    def wait(self) -> bool:
-        """Wait a little, longer each time; return False if there is no time left."""
-        left = self._end - self._clock()
-        if left <= 0:
-            return False
-        self._sleep(min(self._pause, left))
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
-        return True
-
-
-def lock(path: str, deadline: LockDeadline) -> int:
-    """Return a descriptor of the folder, which is made where it is missing, with the lock on it.
+def lock(path: str, timeout: float) -> int:
+    """Return a descriptor of the folder, which is made if it is missing, with the lock on it.
 
     Wherever Ctrl-C comes, a program that goes on after it, as a notebook does, does not keep the lock.
 
+    :param timeout: Seconds to wait at most; with 0 or less there is one attempt.
     :raises ClaimsLockedError: if others keep it locked for too long.
     :raises ClaimsError: if the folder cannot be used.
     """
+    end = time.monotonic() + timeout
     while True:
         folder = shared_folder.open_folder(path)
         if folder is None:
@@ -69,16 +46,18 @@ def lock(path: str, deadline: LockDeadline) -> int:
                 os.close(folder)
                 raise
             os.close(folder)
-        if not deadline.wait():
-            raise ClaimsLockedError(_complaint(path, deadline.seconds))
+        left = end - time.monotonic()
+        if left <= 0:
+            raise ClaimsLockedError(_complaint(path, timeout))
+        time.sleep(min(_PAUSE, left))
 
 
-def under_lock(path: str, deadline: LockDeadline, work: Callable[[int], Result]) -> Result:
+def under_lock(path: str, timeout: float, work: Callable[[int], Result]) -> Result:
     """Return what ``work`` returns, which is given a descriptor of the locked folder.
 
     :raises ClaimsError: as :func:`lock` does.
     """
-    folder = lock(path, deadline)
+    folder = lock(path, timeout)
     try:
         return work(folder)
     finally:
@@ -104,7 +83,7 @@ def _is_locked(folder: int, path: str) -> bool:
 
 def _complaint(path: str, seconds: float) -> str:
     holder = holder_of(path) or 'another process'
-    lasting = f'has been locked for {seconds:g} s' if seconds else 'is locked'
+    lasting = f'has been locked for {seconds:g} s' if seconds > 0 else 'is locked'
     return (
         f'No GPU can be claimed: {path} {lasting} by {holder}, and gpu-tracker itself locks it for milliseconds only. '
         f'{shared_folder.VARIABLE} chooses another folder.'
