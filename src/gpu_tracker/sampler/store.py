@@ -72,11 +72,12 @@ class Store:
 
     def get(self) -> bytes | None:
         """Return the bytes that were put last; None if there are none."""
-        newest = self._newest()
-        if newest is None:
-            return None
-        _, place, length = newest
-        return _read_at(self.handle, min(length, self.place), place + _HEADER)
+        while (newest := self._newest()) is not None:
+            _, place, length = newest
+            data = _read_at(self.handle, min(length, self.place), place + _HEADER)
+            if self._newest() == newest:  # else this place may have been written meanwhile
+                return data
+        return None
 
     def _newest(self) -> tuple[int, int, int] | None:
         """Return number, place and length of the last totals."""

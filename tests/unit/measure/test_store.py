@@ -5,6 +5,7 @@ import os
 import pytest
 
 from gpu_tracker.sampler import messages
+from gpu_tracker.sampler import store as store_module
 from gpu_tracker.sampler.store import PLACE, Store, create_store
 
 
@@ -34,6 +35,22 @@ def test_a_write_that_was_cut_off_leaves_the_totals_before_it(store):
     os.pwrite(store.handle, bytes(16), PLACE)  # the next one begins by declaring its place empty
     os.pwrite(store.handle, b'half of', PLACE + 16)
     assert store.read() == {'number': 2}
+
+
+def test_a_place_that_is_written_while_it_is_read_is_read_again(store, monkeypatch):
+    writer = Store(store.handle)
+    writer.write({'number': 1})
+    read = store_module._read_at
+
+    def read_late(handle: int, length: int, offset: int) -> bytes:
+        if offset % PLACE:  # a header was read, and now both places are written before the contents are
+            monkeypatch.undo()
+            writer.write({'number': 2})
+            writer.write({'number': 3, 'more': 'text'})
+        return read(handle, length, offset)
+
+    monkeypatch.setattr(store_module, '_read_at', read_late)
+    assert store.read() == {'number': 3, 'more': 'text'}
 
 
 def test_messages_come_through_a_pipe_one_by_one():
