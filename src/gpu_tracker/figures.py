@@ -469,16 +469,17 @@ def has(usage: Any, row: Figure) -> bool:  # noqa: ANN401 - as above
 
 
 def so_far(usage: Any) -> tuple[str, ...]:  # noqa: ANN401 - as above
-    """Return the paths of the known figures that can only grow while a run goes on."""
+    """Return the lower bounds of a run that goes on: those of its result, and the known figures that can only grow."""
     of_gpus = [path.removeprefix('gpus.') for path in figures() if path.startswith('gpus.')]
     of_each = [f'gpus.{place_of(gpu)}.{path}' for gpu in usage.gpus or () for path in of_gpus]
-    return tuple(
+    growing = [
         path
         for path, row in [*figures().items(), *((path, row_of(path)) for path in of_each)]
         if not (row.is_given or row.unit in TEXTS or row.section == 'job')
         and not ('mean_' in path or path.endswith('_current'))
         and value(usage, path) is not None
-    )
+    ]
+    return tuple(dict.fromkeys([*growing, *usage.lower_bounds]))
 
 
 def figure(number: float | None, unit: str, *, at_least: bool = False) -> str:

@@ -44,6 +44,13 @@ def test_of_a_run_that_was_killed_the_last_totals_are_told(tmp_path: Path) -> No
     assert not [path for path in summary.lower_bounds if '.mean_' in path or path.endswith('capacity')]
 
 
+def test_a_mean_that_may_be_too_low_is_marked_in_a_killed_run_as_well(tmp_path: Path) -> None:
+    mean = 'cpu_utilization.combined.mean_sum_percent'
+    totals = {**totals_of(), 'lower_bounds': {mean: 'a process was reaped outside the tracked tree'}}
+    with load(write_recording(tmp_path / 'run.db', meta={'ended': None, 'totals': json.dumps(totals)})) as found:
+        assert mean in found.summary().lower_bounds
+
+
 def test_of_a_run_that_was_killed_before_there_were_any_nothing_is(tmp_path: Path) -> None:
     path = write_recording(tmp_path / 'run.db', meta={'ended': None, 'totals': None})
     with load(path) as found, pytest.raises(RecordingError) as caught:
