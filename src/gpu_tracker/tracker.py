@@ -163,6 +163,18 @@ class Tracker:
         finally:
             self.state = self.State.STOPPED
 
+    def so_far(self) -> ResourceUsage:
+        """Return what was used so far, as the sampler has published it last, at most some 1 s ago.
+
+        No sample is taken for it, and tracking goes on. ``lower_bounds`` names all sums and maxima.
+
+        :raises RuntimeError: before the start and after the end.
+        """
+        if self.state is not self.State.STARTED:
+            message = f'This tracker does not run (it is {self.state.name}); so_far() needs one between start and stop.'
+            raise TrackerStateError(message)
+        return self._run.usage_so_far()
+
     @property
     def resource_usage(self) -> ResourceUsage:
         """What was used: a :class:`~gpu_tracker.ResourceUsage`.

@@ -187,7 +187,7 @@ def test_a_wrapper_with_the_name_of_an_interpreter_is_taken(tmp_path: Path):
 
 
 def test_descriptors_that_the_program_has_closed_are_left_alone_and_the_file_keeps_the_result(tmp_path: Path):
-    told, text, kept = answer(
+    told, texts, kept = answer(
         """
 import json, os, sys
 import gpu_tracker as gput
@@ -195,20 +195,23 @@ tracker = gput.Tracker(sleep_time=0.01, resource_usage_file=sys.argv[1])
 tracker.start()
 os.closerange(3, 100)
 others = [os.open(sys.argv[2], os.O_RDWR | os.O_CREAT) for _ in range(100)]
-try:
-    tracker.stop()
-except RuntimeError as error:
-    text = str(error)
-print(json.dumps([repr(tracker), text, all(os.fstat(other).st_size == 0 for other in others)]))
+texts = []
+for ask in (tracker.so_far, tracker.stop):
+    try:
+        ask()
+    except RuntimeError as error:
+        texts.append(str(error))
+print(json.dumps([repr(tracker), texts, all(os.fstat(other).st_size == 0 for other in others)]))
 """,
         tmp_path / 'usage.json',
         tmp_path / 'other',
     )
     assert told == 'State: STOPPED'
-    assert text == (
+    closed = (
         'The program has closed descriptors of the tracker, as daemons do that close all, and with them the result. '
         'A resource_usage_file keeps it.'
     )
+    assert texts == [closed, closed]
     assert kept
     assert 'max_ram' in json.loads((tmp_path / 'usage.json').read_text())
 

@@ -11,6 +11,7 @@ import time
 import pytest
 
 import gpu_tracker as gput
+from support.waiting import eventually
 
 
 @pytest.fixture(scope='module')
@@ -52,6 +53,29 @@ def test_starting_after_the_end_says_so(finished: gput.Tracker):
 def test_stopping_twice_says_so(finished: gput.Tracker):
     with pytest.raises(RuntimeError, match=r'^This tracker was stopped already\.$'):
         finished.stop()
+
+
+def test_what_was_used_so_far_is_known_while_the_run_goes_on():
+    with gput.Tracker(sleep_time=0.05, ram_unit='bytes') as tracker:
+        before = tracker.so_far()
+        data = b'x' * 50_000_000
+        eventually(lambda: tracker.so_far().max_ram.main.total_rss >= before.max_ram.main.total_rss + 49_000_000)
+        del data
+        found = tracker.so_far()
+        assert repr(tracker) == 'State: STARTED'
+    assert found.max_ram.unit == 'bytes'
+    assert {'max_ram.main.total_rss', 'compute_time.time'} <= {*found.lower_bounds}
+    assert not [path for path in found.lower_bounds if '.mean_' in path]
+    assert tracker.resource_usage.max_ram.main.total_rss >= found.max_ram.main.total_rss
+    assert tracker.resource_usage.lower_bounds == ()
+
+
+def test_nothing_is_known_so_far_without_a_run(finished: gput.Tracker):
+    message = r'^This tracker does not run \(it is {}\); so_far\(\) needs one between start and stop\.$'
+    with pytest.raises(RuntimeError, match=message.format('NEW')):
+        gput.Tracker().so_far()
+    with pytest.raises(RuntimeError, match=message.format('STOPPED')):
+        finished.so_far()
 
 
 @pytest.mark.parametrize('ask', [str, gput.Tracker.to_json, lambda tracker: tracker.resource_usage])

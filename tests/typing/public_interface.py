@@ -85,6 +85,7 @@ def results_have_figures_that_may_be_unknown() -> None:
     """Read a result."""
     with gput.Tracker(ram_unit='megabytes', process_id=1) as tracker:
         assert_type(tracker.state, gput.Tracker.State)
+        assert_type(tracker.so_far(), gput.ResourceUsage)
     usage = tracker.resource_usage
     assert_type(usage, gput.ResourceUsage)
     assert_type(usage.max_ram.combined.total_rss, float | None)

@@ -337,6 +337,24 @@ class Run:
 
         return build(self.require_totals(), Units(*self.options.units()))
 
+    def usage_so_far(self) -> ResourceUsage:
+        """Return what the sampler has published last, with the marks of a run that goes on.
+
+        :raises SamplerError: if there is nothing.
+        """
+        from dataclasses import replace  # noqa: PLC0415 - as above
+
+        from gpu_tracker.figures import so_far  # noqa: PLC0415 - as above
+        from gpu_tracker.resources.building import build  # noqa: PLC0415 - as above
+        from gpu_tracker.resources.settle import settle  # noqa: PLC0415 - as above
+        from gpu_tracker.units import Units  # noqa: PLC0415 - as above
+
+        evidence = None if self.session is None else self.session.published()
+        if evidence is None:
+            raise SamplerError(_NO_RESULT)
+        usage = build(settle(evidence), Units(*self.options.units()))
+        return replace(usage, lower_bounds=so_far(usage))
+
     def sampling(self) -> Sampling:
         """Return how the run was sampled, and which figures are lower bounds.
 

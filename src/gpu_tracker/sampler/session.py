@@ -147,7 +147,7 @@ class Session:
 
         :raises SamplerError: where the program has closed the descriptors, which may be other files now.
         """
-        if any(_identity(handle) != identity for handle, identity in self._files.items()):
+        if self._has_lost_files():
             self._open = False
             raise SamplerError(_CLOSED)
         if not self._send(stop_message(seconds)):
@@ -192,6 +192,19 @@ class Session:
         self.is_recording = answer.get('is_recording', False)
         self._evidence = answer.get('evidence')
         return None if 'done' in answer else _FAILED.format(_last_line(answer['text']))
+
+    def _has_lost_files(self) -> bool:
+        return any(_identity(handle) != identity for handle, identity in self._files.items())
+
+    def published(self) -> Evidence | None:
+        """Return what the sampler has written last, while the run goes on.
+
+        :raises SamplerError: where the program has closed the descriptors.
+        """
+        if self._has_lost_files():
+            raise SamplerError(_CLOSED)
+        found: Evidence | None = self._store.read()
+        return found
 
     def evidence(self) -> Evidence | None:
         """Return what the sampler has answered to the stop, or else has written last."""
