@@ -76,6 +76,19 @@ Notes:
     assert '\x1b' not in ended.stdout
 
 
+def test_regions_of_one_side_have_no_rows_and_one_note(tmp_path: Path) -> None:
+    shared = {'io': 1.0, 'load.io': 1.0}
+    old = run(tmp_path / 'a.db', regions=shared | {f'old {number}': 1.0 for number in range(7)})
+    new = run(tmp_path / 'b.db', regions=shared | {'load': 1.0, 'train': 1.0})
+    shown = called('compare', f'old={old}', f'new={new}').stdout
+    assert [line.split()[0] for line in shown.splitlines() if line.startswith('regions.')] == [
+        'regions.io.wall_time',
+        'regions."load.io".wall_time',
+    ]
+    assert '   The regions old 0, old 1, old 2, old 3, old 4 and 2 more are in old only.\n' in shown
+    assert '   The regions load and train are in new only.\n' in shown
+
+
 def test_a_signal_that_has_ended_a_command_has_its_name(tmp_path: Path) -> None:
     old, new = run(tmp_path / 'a.db'), run(tmp_path / 'b.db', exit_code=-9)
     ended = called('compare', f'old={old}', f'new={new}')

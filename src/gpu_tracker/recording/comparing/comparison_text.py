@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.figures import AT_LEAST
-from gpu_tracker.recording.comparing.run_values import REGIONS
+from gpu_tracker.recording.comparing.run_values import IO_FIGURES, REGIONS
 from gpu_tracker.recording.reading.model import exit_code_in_words
 from gpu_tracker.system.terminal_text import GAP, padded, printable, width_of
 from gpu_tracker.units import text_of
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _PER_UNIT = '_hardware_percent'
 """These percentages are the others divided by a number that is the same in all runs of a machine."""
 _UNKNOWN = 'N/A'
+_MOST_NAMED = 5
+"""Regions that one note names."""
 _REGION_PREFIX = f'{REGIONS}.'
 
 
@@ -80,11 +82,11 @@ def tables_of(comparison: Comparison) -> Iterator[Tables]:
         runs = f'{_number(len(first.runs), "run")} of {first.name}, {_number(len(other.runs), "run")} of {other.name}'
         figures = [figure for figure in comparison.figures if figure.other.group == other.name]
         hidden = _called_once(figures)
-        unpaired = tuple(_unpaired(figures))
+        unpaired = set(_unpaired(figures))
         shown = [
             figure
             for figure in figures
-            if figure.name not in hidden and not figure.name.startswith(unpaired) and _is_shown(figure)
+            if figure.name not in hidden and _region_of(figure) not in unpaired and _is_shown(figure)
         ]
         result = [_cells(figure) for figure in shown if not figure.name.startswith(_REGION_PREFIX)]
         regions = [_cells(figure) for figure in shown if figure.name.startswith(_REGION_PREFIX)]
@@ -114,12 +116,18 @@ def _called_once(figures: Iterable[ComparedFigure]) -> set[str]:
 
 
 def _unpaired(figures: Iterable[ComparedFigure]) -> Iterator[str]:
-    """Yield what the names of figures begin with whose region only one of the groups has: the notes name these."""
+    """Yield the regions that only one of the groups has: the notes name these."""
     for figure in figures:
         if figure.name.startswith(_REGION_PREFIX) and figure.name.endswith(_CALLS):
             sides = (figure.first.values, figure.other.values)
             if any(all(value is None for value in values) for values in sides):
-                yield figure.name.removesuffix('calls')
+                yield _region_of(figure)
+
+
+def _region_of(figure: ComparedFigure) -> str:
+    """Return what the name of a figure begins with, such as ``regions.load``."""
+    before, _, last = figure.name.rpartition('.')
+    return before.removesuffix('.io') if last in IO_FIGURES else before
 
 
 def _cells(figure: ComparedFigure) -> tuple[str, ...]:
@@ -157,8 +165,14 @@ def notes(comparison: Comparison) -> Iterator[str]:
     for difference in comparison.differences:
         values = '; '.join(f'{group}: {", ".join(found)}' for group, found in difference.values)
         yield f'The runs differ in {difference.name}: {values}.'
+    unpaired: dict[tuple[str, ...], list[str]] = {}
     for region in comparison.unpaired_regions:
-        yield f'The region {region.name} is in {_list(region.present)} only.'
+        unpaired.setdefault(region.present, []).append(region.name)
+    for present, names in unpaired.items():
+        more = len(names) - _MOST_NAMED
+        named = [*names[:_MOST_NAMED], f'{more:,} more'] if more > 0 else names
+        regions = f'region {names[0]} is' if len(names) == 1 else f'regions {_list(named)} are'
+        yield f'The {regions} in {_list(present)} only.'
     for group in comparison.groups:
         for run in group.runs:
             if not run.is_complete:
