@@ -27,6 +27,20 @@ max_ram.combined.private_rss               56.14 MB  56.14 MB  1.000  1.000 to 1
 max_ram.combined.shared_rss                6.029 MB  6.029 MB  1.000  1.000 to 1.000  unchanged
 """
 
+CHANGED = """\
+2 runs of old, 2 runs of new
+
+                                 old       new  ratio   95 % interval  verdict
+max_ram.combined.total_rss  100.5 MB  120.5 MB  1.199  1.165 to 1.234  larger
+compute_time.time               10 s      10 s  1.000  1.000 to 1.000  unchanged
+
+No clear change: 14 figures (see --all).
+
+Conditions:
+   passed  compute_time > +5 %: compute_time.time has not changed (limit +5 %): \
+from 10 s in old to 10 s in new, 95 % interval +0.0 % to +0.0 %
+"""
+
 
 SUMMARY = """\
 1 run of old, 1 run of new
@@ -42,9 +56,23 @@ from 100 MB in old to 120 MB in new
 
 def test_the_table(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 101]), runs(tmp_path, 'b', [120, 121])
-    ended = called('compare', f'old={",".join(old)}', f'new={",".join(new)}')
+    ended = called('compare', f'old={",".join(old)}', f'new={",".join(new)}', '--all')
     assert ended.stdout.startswith(TABLE)
     assert (ended.returncode, ended.stderr) == (0, '')
+
+
+def test_what_has_changed_and_what_decides_is_shown(tmp_path: Path) -> None:
+    old, new = runs(tmp_path, 'a', [100, 101]), runs(tmp_path, 'b', [120, 121])
+    ended = called('compare', f'old={",".join(old)}', f'new={",".join(new)}', '--fail-if=compute_time > +5 %')
+    assert ended.stdout == CHANGED
+    assert (ended.returncode, ended.stderr) == (0, '')
+
+
+def test_runs_without_a_change_say_so(tmp_path: Path) -> None:
+    old, new = runs(tmp_path, 'a', [100, 100.5])
+    assert called('compare', f'old={old}', f'new={new}').stdout.startswith(
+        '1 run of old, 1 run of new\n\nNo clear change: 16 figures (see --all).\n\nNotes:\n'
+    )
 
 
 def test_the_summary(tmp_path: Path) -> None:
@@ -59,7 +87,7 @@ def test_regions_and_notes(tmp_path: Path) -> None:
     old = run(tmp_path / 'a.db', regions={'load': 1.0, 'my step': 2.0, 'gone': 1.0})
     new = run(tmp_path / 'b.db', regions={'load': 1.5, 'my step': None, 'evil\x1b[2J': 1.0}, host='n\x1b2', exit_code=3)
     killed = run(tmp_path / 'c.db', regions={'load': 1.5}, ended=None)
-    ended = called('compare', f'old={old}', f'new={new}', f'new={killed}')
+    ended = called('compare', f'old={old}', f'new={new}', f'new={killed}', '--all')
     regions_and_notes = f"""
                              old    new  ratio  verdict
 regions.load.wall_time       1 s  1.5 s  1.500
@@ -80,7 +108,7 @@ def test_regions_of_one_side_have_no_rows_and_one_note(tmp_path: Path) -> None:
     shared = {'io': 1.0, 'load.io': 1.0}
     old = run(tmp_path / 'a.db', regions=shared | {f'old {number}': 1.0 for number in range(7)})
     new = run(tmp_path / 'b.db', regions=shared | {'load': 1.0, 'train': 1.0})
-    shown = called('compare', f'old={old}', f'new={new}').stdout
+    shown = called('compare', f'old={old}', f'new={new}', '--all').stdout
     assert [line.split()[0] for line in shown.splitlines() if line.startswith('regions.')] == [
         'regions.io.wall_time',
         'regions."load.io".wall_time',
@@ -98,7 +126,7 @@ def test_a_signal_that_has_ended_a_command_has_its_name(tmp_path: Path) -> None:
 def test_one_run_each_says_that_there_is_no_verdict(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 110])
     shown = called('compare', f'old={old}', f'new={new}').stdout
-    assert 'max_ram.combined.total_rss                   100 MB    110 MB  1.100\n' in shown
+    assert 'max_ram.combined.total_rss  100 MB  110 MB  1.100\n' in shown
     assert shown.endswith(
         'Notes:\n   One run a group has no interval and no verdict: two runs of the same program differ as well.\n'
     )

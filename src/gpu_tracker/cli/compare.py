@@ -34,6 +34,7 @@ gpu-tracker runs, if it was recorded.
 Options:
   -f --format=<format>  text, json, or summary: the main figures. [default: text]
   --json                The same as --format=json.
+  --all                 Also show figures that have not changed.
   --fail-if=<condition>
                         Exit with code 1 and print why if the condition applies, or if
                         that is unknown. It can be given several times.
@@ -68,7 +69,7 @@ def run(values: options.Values) -> int:
     try:
         comparison = compare(groups, salvage=bool(values['--salvage']))
         findings = [comparison.check(condition) for condition in conditions]
-        written = destination.write(_report(comparison, findings, shown_as))
+        written = destination.write(_report(comparison, findings, shown_as, shows_all=bool(values['--all'])))
     finally:
         if not written:
             destination.forget()
@@ -120,9 +121,11 @@ def _is_one_of(path: str, groups: Mapping[str, Sequence[str]]) -> bool:
         return False  # the path is new
 
 
-def _report(comparison: Comparison, findings: Sequence[Finding], shown_as: str) -> str:
-    if shown_as != 'json':
-        return as_summary(comparison, findings) if shown_as == 'summary' else as_text(comparison, findings)
+def _report(comparison: Comparison, findings: Sequence[Finding], shown_as: str, *, shows_all: bool) -> str:
+    if shown_as == 'summary':
+        return as_summary(comparison, findings)
+    if shown_as == 'text':
+        return as_text(comparison, findings, shows_all=shows_all)
     import json  # noqa: PLC0415 - the text does without
     from dataclasses import asdict  # noqa: PLC0415 - as above
 

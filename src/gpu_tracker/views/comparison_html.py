@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.recording.comparing.comparison_text import notes, tables_of
+from gpu_tracker.recording.comparing.comparison_text import notes, pairs_of
 from gpu_tracker.views.html import MOST_ROWS, Title, cell, paragraph, table
 
 if TYPE_CHECKING:
@@ -22,11 +22,9 @@ def comparison_html(comparison: Comparison) -> str:
 
 
 def _parts(comparison: Comparison) -> Iterator[str]:
-    for tables in tables_of(comparison):
-        yield paragraph(tables.heading)
-        for rows in (tables.result, tables.regions):
-            if len(rows) > 1:
-                yield _table(rows)
+    for pair in pairs_of(comparison):
+        yield paragraph(pair.heading)
+        yield from map(_table, pair.tables())
     for note in notes(comparison):
         yield paragraph(note)
 

@@ -70,6 +70,28 @@ def test_verdicts(tmp_path: Path, old: list[float], new: list[float], ratio: flo
     assert found.low <= found.ratio <= found.high
 
 
+@pytest.mark.parametrize(
+    ('old', 'new', 'has_changed'),
+    [
+        ([100, 101, 99], [120, 121, 119], True),
+        ([100, 150, 70], [110, 160, 80], False),
+        ([100, 100], [100, 100], False),
+        ([100], [100.9], False),
+        ([100], [98.9], True),
+        ([0], [1], True),
+        ([0], [0], False),
+        ([100], [None], True),
+        ([None], [None], False),
+        ([100, None], [100, 100], True),
+    ],
+)
+def test_what_has_changed(
+    tmp_path: Path, old: list[float | None], new: list[float | None], *, has_changed: bool
+) -> None:
+    found = figure(compare({'old': runs(tmp_path, 'a', old), 'new': runs(tmp_path, 'b', new)}), RAM)
+    assert found.has_changed is has_changed
+
+
 def test_the_interval(tmp_path: Path) -> None:
     found = figure(
         compare({'old': runs(tmp_path, 'a', [100, 110, 90]), 'new': runs(tmp_path, 'b', [120, 130, 125])}), RAM

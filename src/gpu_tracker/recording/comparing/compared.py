@@ -13,6 +13,9 @@ UNCHANGED = 'unchanged'
 UNCLEAR = 'unclear'
 """Where 1 is in the interval: the runs of a group differ too much from each other, or the groups too little."""
 
+LEAST_CHANGE = 0.01
+"""Smaller differences of a figure are none where no interval says more."""
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
@@ -83,6 +86,15 @@ class ComparedFigure:
     high: float | None
     verdict: str | None
     problem: str | None
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the verdict says so. Without one: the ratio is 1 % or more from 1, or the values differ."""
+        if self.verdict is not None:
+            return self.verdict in {LARGER, SMALLER}
+        if self.ratio is not None:
+            return abs(self.ratio - 1) >= LEAST_CHANGE
+        return {*self.first.values} != {*self.other.values}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.figures import AT_LEAST
+from gpu_tracker.recording.comparing.conditions import figure_of
 from gpu_tracker.recording.comparing.run_values import IO_FIGURES, REGIONS
 from gpu_tracker.recording.reading.model import exit_code_in_words
 from gpu_tracker.system.terminal_text import GAP, padded, printable, width_of
 from gpu_tracker.units import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gpu_tracker.recording.comparing.compared import ComparedFigure, Finding, GroupValues
     from gpu_tracker.recording.comparing.comparison import Comparison
@@ -22,60 +23,77 @@ _UNKNOWN = 'N/A'
 _MOST_NAMED = 5
 """Regions that one note names."""
 _REGION_PREFIX = f'{REGIONS}.'
+_MAIN = ('compute_time.time', 'max_ram.combined.total_rss', 'cpu_utilization.combined.mean_sum_percent')
+_OF_GPUS = ('gpus.max_ram.combined', 'gpus.utilization.mean_percent', 'gpus.own_utilization.mean_percent')
+_OF_SUMS = ('max_gpu_ram.combined', 'gpu_utilization.gpu_percentages.mean_sum_percent')
+"""The main figures: of GPUs those of the fullest and busiest, or the sums of results that have no others."""
 
 
-class Tables(NamedTuple):
+class Pair(NamedTuple):
     """What there is to see of a group and the first one.
 
     :ivar heading: How many runs each has.
-    :ivar result: Rows of cells, that of the titles first.
-    :ivar regions: The same of the regions; the titles alone where there are none.
+    :ivar titles: Those of the columns.
+    :ivar figures: All figures but those that are 0 or unknown in all runs, and percentages by hardware.
     """
 
     heading: str
-    result: Sequence[Sequence[str]]
-    regions: Sequence[Sequence[str]]
+    titles: Sequence[str]
+    figures: Sequence[ComparedFigure]
+
+    def tables(self) -> Iterator[list[Sequence[str]]]:
+        """Yield a table of the figures of the runs, and one of those of regions: the titles, and rows of cells."""
+        for of_regions in (False, True):
+            rows = [_cells(one) for one in self.figures if one.name.startswith(_REGION_PREFIX) is of_regions]
+            if rows:
+                yield [self.titles, *rows]
+
+    def main(self) -> Pair:
+        """Return the main figures."""
+        names = {*_MAIN, *(_OF_GPUS if any(figure.name.startswith('gpus.') for figure in self.figures) else _OF_SUMS)}
+        return self.only(lambda figure: figure.name in names)
+
+    def only(self, is_wanted: Callable[[ComparedFigure], bool]) -> Pair:
+        """Return the same with fewer figures."""
+        return self._replace(figures=[figure for figure in self.figures if is_wanted(figure)])
 
 
-def as_text(comparison: Comparison, findings: Sequence[Finding] = ()) -> str:
-    """Return a comparison, and what was found of the conditions that it was checked for.
+def as_text(comparison: Comparison, findings: Sequence[Finding] = (), *, shows_all: bool = False) -> str:
+    """Return what has changed, the figures of the conditions, and what was found of these.
 
-    Figures that are 0 or unknown in all runs are left out, and percentages by hardware; ``to_dict()`` has them.
+    :param shows_all: Also show figures that have not changed.
     """
-    lines: list[str] = []
-    for tables in tables_of(comparison):
-        lines += [tables.heading, '', *_table(tables.result)]
-        if len(tables.regions) > 1:
-            lines += ['', *_table(tables.regions)]
-        lines.append('')
+    deciding = {figure_of(finding.expression) for finding in findings}
+    blocks: list[list[str]] = []
+    for pair in pairs_of(comparison):
+        shown = pair if shows_all else pair.only(lambda figure: figure.has_changed or figure.name in deciding)
+        blocks += [[pair.heading], *map(_table, shown.tables()), [*_left_out(pair, shown)]]
     for title, entries in (('Notes', notes(comparison)), ('Conditions', _conditions(findings))):
-        found = list(entries)
-        if found:
-            lines += [f'{title}:', *(f'   {entry}' for entry in found), '']
-    return '\n'.join(printable(line) for line in lines[:-1])
+        found = [f'   {entry}' for entry in entries]
+        blocks.append([f'{title}:', *found] if found else [])
+    return '\n\n'.join('\n'.join(map(printable, block)) for block in blocks if block)
 
 
-_SUMMARY = (
-    *('', 'compute_time.time', 'max_ram.combined.total_rss', 'cpu_utilization.combined.mean_sum_percent'),
-    *('max_gpu_ram.combined', 'gpu_utilization.gpu_percentages.mean_sum_percent'),
-    *('gpus.max_ram.combined', 'gpus.utilization.mean_percent', 'gpus.own_utilization.mean_percent'),
-)
-_SUMS_OF_GPUS = ('max_gpu_ram.', 'gpu_utilization.')
+def _left_out(pair: Pair, shown: Pair) -> Iterator[str]:
+    """Yield how many figures are not shown."""
+    if not pair.figures:
+        yield 'No figure is known.'
+    elif len(shown.figures) < len(pair.figures):
+        yield f'No clear change: {_number(len(pair.figures) - len(shown.figures), "figure")} (see --all).'
 
 
 def as_summary(comparison: Comparison, findings: Sequence[Finding] = ()) -> str:
     """Return the main figures of a comparison, and what was found of its conditions."""
-    lines: list[str] = []
-    for tables in tables_of(comparison):
-        rows = [row for row in tables.result if row[0] in _SUMMARY]
-        if any(row[0].startswith('gpus.') for row in rows):
-            rows = [row for row in rows if not row[0].startswith(_SUMS_OF_GPUS)]
-        lines += [tables.heading, *_table(rows), '']
-    lines += [*_conditions(findings), '']
-    return '\n'.join(map(printable, lines)).rstrip()
+    blocks: list[list[str]] = []
+    for pair in pairs_of(comparison):
+        shown = pair.main()
+        blocks.append([pair.heading, *(line for table in shown.tables() for line in _table(table))])
+        blocks.append([*_left_out(shown, shown)])
+    blocks.append([*_conditions(findings)])
+    return '\n\n'.join('\n'.join(map(printable, block)) for block in blocks if block)
 
 
-def tables_of(comparison: Comparison) -> Iterator[Tables]:
+def pairs_of(comparison: Comparison) -> Iterator[Pair]:
     """Yield what there is to see of each group but the first."""
     first, *others = comparison.groups
     for other in others:
@@ -88,10 +106,7 @@ def tables_of(comparison: Comparison) -> Iterator[Tables]:
             for figure in figures
             if figure.name not in hidden and _region_of(figure) not in unpaired and _is_shown(figure)
         ]
-        result = [_cells(figure) for figure in shown if not figure.name.startswith(_REGION_PREFIX)]
-        regions = [_cells(figure) for figure in shown if figure.name.startswith(_REGION_PREFIX)]
-        titles = ('', first.name, other.name, 'ratio', '95 % interval', 'verdict')
-        yield Tables(runs, [titles, *result], [titles, *regions])
+        yield Pair(runs, ('', first.name, other.name, 'ratio', '95 % interval', 'verdict'), shown)
 
 
 def _is_shown(figure: ComparedFigure) -> bool:
@@ -148,16 +163,15 @@ _LEFT = {0, 5}
 """The columns that hold words."""
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the rows with their cells below each other; columns without contents, but for their title, are left out."""
-    if len(rows) == 1:
-        yield 'No figure is known.'
-        return
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows with their cells below each other; columns with nothing but a title are left out."""
     columns = [index for index in range(len(rows[0])) if any(row[index] for row in rows[1:])]
     widths = {index: max(width_of(printable(row[index])) for row in rows) for index in columns}
-    for row in rows:
-        cells = [padded(printable(row[index]), widths[index], to_the_right=index not in _LEFT) for index in columns]
-        yield (' ' * GAP).join(cells).rstrip()
+    padded_rows = [
+        [padded(printable(row[index]), widths[index], to_the_right=index not in _LEFT) for index in columns]
+        for row in rows
+    ]
+    return [(' ' * GAP).join(cells).rstrip() for cells in padded_rows]
 
 
 def notes(comparison: Comparison) -> Iterator[str]:
