@@ -42,6 +42,25 @@ from 10 s in old to 10 s in new, 95 % interval +0.0 % to +0.0 %
 """
 
 
+MARKDOWN = """\
+**Failed: max_ram.combined > +5 %**
+
+1 run of old, 1 run of new
+
+|  | old | new | ratio |
+| --- | ---: | ---: | ---: |
+| max_ram.combined.total_rss | 100 MB | 120 MB | 1.200 |
+| max_ram.main.total_rss | 62.16 MB | 62.16 MB | 1.000 |
+| cpu_utilization.combined.mean_sum_percent | 1.158 % | 1.158 % | 1.000 |
+| compute_time.time | 10 s | 10 s | 1.000 |
+
+- FAILED  max_ram.combined > +5 %: max_ram.combined.total_rss grew by 20.0 % (limit +5 %): \
+from 100 MB in old to 120 MB in new
+- passed  max_ram.main > 1 GB: max_ram.main.total_rss is 62.16 MB in new, not more than 1 GB
+- One run a group has no interval and no verdict: two runs of the same program differ as well.
+"""
+
+
 SUMMARY = """\
 1 run of old, 1 run of new
                                                old      new  ratio
@@ -73,6 +92,35 @@ def test_runs_without_a_change_say_so(tmp_path: Path) -> None:
     assert called('compare', f'old={old}', f'new={new}').stdout.startswith(
         '1 run of old, 1 run of new\n\nNo clear change: 16 figures (see --all).\n\nNotes:\n'
     )
+
+
+def test_markdown_has_the_verdict_first_and_what_decides_and_changed(tmp_path: Path) -> None:
+    old, new = runs(tmp_path, 'a', [100]), runs(tmp_path, 'b', [120])
+    arguments = (f'old={",".join(old)}', f'new={",".join(new)}', '-f', 'markdown')
+    ended = called('compare', *arguments, '--fail-if=max_ram.combined > +5 %', '--fail-if=max_ram.main > 1 GB')
+    assert ended.stdout == MARKDOWN
+    assert ended.returncode == 1
+    assert called('compare', *arguments).stdout.startswith('**Changed: 1 of 16 figures**\n')
+    passed = called('compare', *arguments, '--fail-if=compute_time > +5 %').stdout
+    assert passed.startswith('**Passed: compute_time > +5 %**\n')
+    assert called('compare', arguments[0], f'new={old[0]}', '-f', 'markdown').stdout.startswith('**No clear change**\n')
+
+
+def test_markdown_has_eight_rows_and_notes_at_most_and_no_markup_of_strangers(tmp_path: Path) -> None:
+    names = [f'a|b <i> *{letter}* _x_ y_z' for letter in 'abcdefghi']
+    old = run(tmp_path / 'a.db', regions=dict.fromkeys(names, 1.0))
+    new = run(tmp_path / 'b.db', regions={name: 2.0 + number for number, name in enumerate(names)})
+    others = [run(tmp_path / f'{letter}.db', exit_code=1) for letter in 'cdefghijk']
+    shown = called('compare', f'old={old}', f'new={new}', *(f'last={path}' for path in others), '-fmarkdown').stdout
+    table = shown.split('\n\n')[2].splitlines()
+    assert table[:3] == [
+        '|  | old | new | ratio |',
+        '| --- | ---: | ---: | ---: |',
+        r'| regions."a\|b \<i> \*i\* \_x\_ y_z".wall_time | 1 s | 10 s | 10.000 |',
+    ]
+    assert len(table) == 10
+    assert shown.count('\n- ') == 9
+    assert shown.endswith('\n- and 2 more\n')
 
 
 def test_the_summary(tmp_path: Path) -> None:
@@ -228,7 +276,7 @@ def test_groups_that_are_none(arguments: list[str], text: str) -> None:
 @pytest.mark.parametrize(
     ('arguments', 'text'),
     [
-        (['-f', 'xml'], "--format must be text, json or summary, not 'xml'"),
+        (['-f', 'xml'], "--format must be text, json, summary or markdown, not 'xml'"),
         (['--fail-if', 'max_ram.combind > +5 %'], f"--fail-if must be {NEAREST}, not 'max_ram.combind > +5 %'"),
         ([], 'cannot read missing.db: No such file or directory'),
         (

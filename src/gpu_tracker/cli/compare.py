@@ -9,6 +9,7 @@ from gpu_tracker.cli import options, output
 from gpu_tracker.cli.recordings import file_of
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.recording.comparing.comparison import compare
+from gpu_tracker.recording.comparing.comparison_markdown import as_markdown
 from gpu_tracker.recording.comparing.comparison_text import as_summary, as_text
 from gpu_tracker.recording.comparing.conditions import parse
 from gpu_tracker.system.terminal_text import printable
@@ -32,7 +33,8 @@ gpu-tracker runs, if it was recorded.
   gpu-tracker compare old=a.db,b.db,c.db new=d.db,e.db,f.db
 
 Options:
-  -f --format=<format>  text, json, or summary: the main figures. [default: text]
+  -f --format=<format>  text, json, markdown: the verdict and at most eight rows, or
+                        summary: the main figures. [default: text]
   --json                The same as --format=json.
   --all                 Also show figures that have not changed.
   --fail-if=<condition>
@@ -52,12 +54,13 @@ only if it is statistically significant (95 %); otherwise any change past the li
 counts. A lower bound, marked in the text, counts like an exact figure.
 """
 
+_FORMATS = ('text', 'json', 'summary', 'markdown')
 _CONDITION_APPLIES = 1
 
 
 def run(values: options.Values) -> int:
     """Compare what ``values`` name, and return the exit code."""
-    shown_as = options.chosen_format(values, options.FORMATS)
+    shown_as = options.chosen_format(values, _FORMATS)
     conditions = [_condition(str(given)) for given in _list(values['--fail-if'])]
     groups = {name: list(map(file_of, files)) for name, files in groups_of(_list(values['<group>'])).items()}
     path = options.output_path(values)
@@ -124,6 +127,8 @@ def _is_one_of(path: str, groups: Mapping[str, Sequence[str]]) -> bool:
 def _report(comparison: Comparison, findings: Sequence[Finding], shown_as: str, *, shows_all: bool) -> str:
     if shown_as == 'summary':
         return as_summary(comparison, findings)
+    if shown_as == 'markdown':
+        return as_markdown(comparison, findings)
     if shown_as == 'text':
         return as_text(comparison, findings, shows_all=shows_all)
     import json  # noqa: PLC0415 - the text does without

@@ -34,7 +34,7 @@ _SIZES = (
     *('bytes', 'kilobytes', 'megabytes', 'gigabytes', 'terabytes'),
     *('kB', 'MB', 'GB', 'TB', 'KiB', 'MiB', 'GiB', 'TiB'),
 )
-_FORMATS = ('text', 'json', 'summary', 'csv', 'jsonl', 'parquet', 'chrome-trace', 'sub-tracking')
+_FORMATS = ('text', 'json', 'summary', 'markdown', 'csv', 'jsonl', 'parquet', 'chrome-trace', 'sub-tracking')
 VALUES = {
     '--format': _FORMATS,
     '--ru': (*_SIZES, 'auto'),

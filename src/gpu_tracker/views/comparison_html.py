@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpu_tracker.recording.comparing.comparison_text import notes, pairs_of
+from gpu_tracker.recording.comparing.comparison_text import WORDS, filled, notes, pairs_of
 from gpu_tracker.views.html import MOST_ROWS, Title, cell, paragraph, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpu_tracker.recording.comparing.comparison import Comparison
-
-_WORDS = {0, 5}
-"""The columns that hold words: the figure and the verdict."""
 
 
 def comparison_html(comparison: Comparison) -> str:
@@ -32,9 +29,9 @@ def _parts(comparison: Comparison) -> Iterator[str]:
 def _table(rows: Sequence[Sequence[str]]) -> str:
     """Return the rows, of which the first has the titles; columns with nothing below their title are left out."""
     titles, *found = rows
-    columns = [index for index in range(len(titles)) if any(row[index] for row in found)]
-    cells = ([cell(row[index], is_number=index not in _WORDS) for index in columns] for row in found[:MOST_ROWS])
+    columns = filled(rows)
+    cells = ([cell(row[index], is_number=index not in WORDS) for index in columns] for row in found[:MOST_ROWS])
     more = len(found) - MOST_ROWS
-    return table([Title(titles[index], is_number=index not in _WORDS) for index in columns], cells) + (
+    return table([Title(titles[index], is_number=index not in WORDS) for index in columns], cells) + (
         paragraph(f'{more:,} more lines are left out') if more > 0 else ''
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.figures import AT_LEAST
-from gpu_tracker.recording.comparing.conditions import figure_of
-from gpu_tracker.recording.comparing.run_values import IO_FIGURES, REGIONS
+from gpu_tracker.recording.comparing.conditions import parse
+from gpu_tracker.recording.comparing.run_values import IO_FIGURES, REGIONS, written
 from gpu_tracker.recording.reading.model import exit_code_in_words
 from gpu_tracker.system.terminal_text import GAP, padded, printable, width_of
 from gpu_tracker.units import text_of
@@ -44,7 +44,7 @@ class Pair(NamedTuple):
     def tables(self) -> Iterator[list[Sequence[str]]]:
         """Yield a table of the figures of the runs, and one of those of regions: the titles, and rows of cells."""
         for of_regions in (False, True):
-            rows = [_cells(one) for one in self.figures if one.name.startswith(_REGION_PREFIX) is of_regions]
+            rows = [cells(one) for one in self.figures if one.name.startswith(_REGION_PREFIX) is of_regions]
             if rows:
                 yield [self.titles, *rows]
 
@@ -63,15 +63,20 @@ def as_text(comparison: Comparison, findings: Sequence[Finding] = (), *, shows_a
 
     :param shows_all: Also show figures that have not changed.
     """
-    deciding = {figure_of(finding.expression) for finding in findings}
+    deciding = figures_of(findings)
     blocks: list[list[str]] = []
     for pair in pairs_of(comparison):
         shown = pair if shows_all else pair.only(lambda figure: figure.has_changed or figure.name in deciding)
         blocks += [[pair.heading], *map(_table, shown.tables()), [*_left_out(pair, shown)]]
-    for title, entries in (('Notes', notes(comparison)), ('Conditions', _conditions(findings))):
+    for title, entries in (('Notes', notes(comparison)), ('Conditions', conditions(findings))):
         found = [f'   {entry}' for entry in entries]
         blocks.append([f'{title}:', *found] if found else [])
     return '\n\n'.join('\n'.join(map(printable, block)) for block in blocks if block)
+
+
+def figures_of(findings: Iterable[Finding]) -> set[str]:
+    """Return the names of the figures of conditions."""
+    return {written(parse(finding.expression).name) for finding in findings}
 
 
 def _left_out(pair: Pair, shown: Pair) -> Iterator[str]:
@@ -89,7 +94,7 @@ def as_summary(comparison: Comparison, findings: Sequence[Finding] = ()) -> str:
         shown = pair.main()
         blocks.append([pair.heading, *(line for table in shown.tables() for line in _table(table))])
         blocks.append([*_left_out(shown, shown)])
-    blocks.append([*_conditions(findings)])
+    blocks.append([*conditions(findings)])
     return '\n\n'.join('\n'.join(map(printable, block)) for block in blocks if block)
 
 
@@ -145,7 +150,8 @@ def _region_of(figure: ComparedFigure) -> str:
     return before.removesuffix('.io') if last in IO_FIGURES else before
 
 
-def _cells(figure: ComparedFigure) -> tuple[str, ...]:
+def cells(figure: ComparedFigure) -> tuple[str, ...]:
+    """Return the row of a figure: name, both values, ratio, interval, verdict."""
     values = (_mean_text(figure.first, figure.unit), _mean_text(figure.other, figure.unit))
     if figure.ratio is None:
         return figure.name, *values, _UNKNOWN, '', figure.problem or ''
@@ -159,16 +165,21 @@ def _mean_text(group: GroupValues, unit: str) -> str:
     return _UNKNOWN if value is None else f'{AT_LEAST if group.is_lower_bound else ""}{text_of(value, unit)}'
 
 
-_LEFT = {0, 5}
-"""The columns that hold words."""
+WORDS = {0, 5}
+"""The columns that hold words: the figure and the verdict."""
+
+
+def filled(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the columns of a table that have more than a title."""
+    return [index for index in range(len(rows[0])) if any(row[index] for row in rows[1:])]
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the rows with their cells below each other; columns with nothing but a title are left out."""
-    columns = [index for index in range(len(rows[0])) if any(row[index] for row in rows[1:])]
+    columns = filled(rows)
     widths = {index: max(width_of(printable(row[index])) for row in rows) for index in columns}
     padded_rows = [
-        [padded(printable(row[index]), widths[index], to_the_right=index not in _LEFT) for index in columns]
+        [padded(printable(row[index]), widths[index], to_the_right=index not in WORDS) for index in columns]
         for row in rows
     ]
     return [(' ' * GAP).join(cells).rstrip() for cells in padded_rows]
@@ -197,7 +208,8 @@ def notes(comparison: Comparison) -> Iterator[str]:
         yield 'One run a group has no interval and no verdict: two runs of the same program differ as well.'
 
 
-def _conditions(findings: Iterable[Finding]) -> Iterator[str]:
+def conditions(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield what was found of each condition."""
     for finding in findings:
         yield f'{"passed" if finding.passed else "FAILED"}  {finding.expression}: {finding.text}'
 

@@ -71,11 +71,6 @@ def parse(expression: str) -> Condition:
     return Condition(expression, name, sign == '>', limit, ratio)
 
 
-def figure_of(expression: str) -> str:
-    """Return the name of the figure of a condition that can be understood."""
-    return run_values.written(parse(expression).name)
-
-
 def _split(expression: str) -> tuple[str, Name, str]:
     """Return the sign, the parts of the name, of which each may stand in quotes, and the limit."""
     words: list[tuple[str, bool]] = []
