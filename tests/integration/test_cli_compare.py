@@ -246,6 +246,24 @@ def test_more_than_two_groups(tmp_path: Path) -> None:
     assert '1 run of a, 1 run of c\n' in shown
 
 
+@pytest.mark.parametrize(
+    ('words', 'names'),
+    [
+        (['a.db', 'runs/b.db'], ['a', 'b']),
+        (['b.db', 'runs/b.db'], ['b.db', 'runs/b.db']),
+        (['a=b.db', 'a=c.db', 'b.db'], ['a=b', 'a', 'b']),
+        (['a=b.db', 'a=c.db', 'a.db'], ['a=b', 'a', 'a.db']),
+        (['b=a.db,c.db', 'b.db'], ['b', 'b.db']),
+    ],
+)
+def test_a_file_alone_is_a_group_named_by_it(tmp_path: Path, words: list[str], names: list[str]) -> None:
+    (tmp_path / 'runs').mkdir()
+    for name in ('a', 'b', 'c', 'a=b', 'runs/b'):
+        run(tmp_path / f'{name}.db')
+    ended = called('compare', *words, '-f', 'json', cwd=tmp_path)
+    assert [group['name'] for group in json.loads(ended.stdout)['groups']] == names
+
+
 @pytest.mark.parametrize('name', ['a,b.db', 'a=b.db', ',', 'x y.db'])
 def test_names_of_files_with_commas_and_equals_signs(tmp_path: Path, name: str) -> None:
     run(tmp_path / name)
@@ -258,11 +276,11 @@ def test_names_of_files_with_commas_and_equals_signs(tmp_path: Path, name: str) 
 @pytest.mark.parametrize(
     ('arguments', 'text'),
     [
-        ([], 'two groups were expected: gpu-tracker compare old=a.db,b.db new=c.db,d.db'),
-        (['old=a.db'], 'two groups were expected: gpu-tracker compare old=a.db,b.db new=c.db,d.db'),
-        (['a.db', 'b.db'], "'a.db' is no group: NAME=FILE[,FILE...] was expected, such as old=a.db"),
-        (['old=', 'new=b.db'], "'old=' is no group: NAME=FILE[,FILE...] was expected"),
-        (['=a.db', 'new=b.db'], "'=a.db' is no group: NAME=FILE[,FILE...] was expected"),
+        ([], 'two groups were expected: gpu-tracker compare a.db b.db'),
+        (['old=a.db'], 'two groups were expected: gpu-tracker compare a.db b.db'),
+        (['a.db', 'a.db'], 'two groups were expected: gpu-tracker compare a.db b.db'),
+        (['old=', 'new=b.db'], "'old=' is no group: FILE or NAME=FILE[,FILE...] was expected"),
+        (['=a.db', 'new=b.db'], "'=a.db' is no group: FILE or NAME=FILE[,FILE...] was expected"),
         (['old=a.db,', 'new=b.db'], "'old=a.db,' has a comma without a file before or after it"),
         (['old=a', 'new=b', '--salvage', '--salvage'], '--salvage was given twice'),
     ],

@@ -26,10 +26,11 @@ Compares two or more groups of recordings, each group with the first one.
 Usage:
   gpu-tracker compare [options] [--fail-if=<condition>]... [<group>...]
 
-A group is NAME=FILE[,FILE...]. The same NAME can be given again for more files; a file
-with a comma in its name must stand alone. A killed run can be given by its ID, see
-gpu-tracker runs, if it was recorded.
+A group is FILE or NAME=FILE[,FILE...]. The same NAME can be given again for more
+files; a file with a comma in its name must stand alone. A killed run can be given by
+its ID, see gpu-tracker runs, if it was recorded.
 
+  gpu-tracker compare a.db b.db
   gpu-tracker compare old=a.db,b.db,c.db new=d.db,e.db,f.db
 
 Options:
@@ -63,6 +64,8 @@ def run(values: options.Values) -> int:
     shown_as = options.chosen_format(values, _FORMATS)
     conditions = [_condition(str(given)) for given in _list(values['--fail-if'])]
     groups = {name: list(map(file_of, files)) for name, files in groups_of(_list(values['<group>'])).items()}
+    if len(groups) < 2:  # noqa: PLR2004 - to compare
+        raise options.UsageError('two groups were expected: gpu-tracker compare a.db b.db')
     path = options.output_path(values)
     if path is not None and _is_one_of(path, groups):
         raise ParameterError('--output', path, 'a file that is none of the recordings')
@@ -98,23 +101,34 @@ def _condition(given: str) -> str:
 
 
 def groups_of(words: Sequence[str]) -> dict[str, list[str]]:
-    """Return the files of each group, in the order of the words ``NAME=FILE[,FILE...]``."""
+    """Return the files of each group, in the order of the words: ``NAME=FILE[,FILE...]``, or a file as a group."""
+    are_files = ['=' not in word or os.path.lexists(word) for word in words]
+    names = [_stem(word) if is_file else word.partition('=')[0] for word, is_file in zip(words, are_files, strict=True)]
     groups: dict[str, list[str]] = {}
-    for word in words:
-        name, equals, files = word.partition('=')
-        if not name or not equals or not files:
-            example = '' if equals else f', such as old={word}'
-            raise options.UsageError(f'{word!r} is no group: NAME=FILE[,FILE...] was expected{example}')
-        parts = files.split(',')
-        # A comma may be a part of a file's name; a group of files that are all there is what is written mostly.
-        whole = len(parts) > 1 and os.path.lexists(files) and not all(map(os.path.lexists, parts))
-        found = [files] if whole else parts
-        if '' in found:
-            raise options.UsageError(f'{word!r} has a comma without a file before or after it')
-        groups.setdefault(name, []).extend(found)
-    if len(groups) < 2:  # noqa: PLR2004 - to compare
-        raise options.UsageError('two groups were expected: gpu-tracker compare old=a.db,b.db new=c.db,d.db')
+    for word, is_file, name in zip(words, are_files, names, strict=True):
+        if is_file:
+            groups.setdefault(name if names.count(name) == 1 else word, []).append(word)
+        else:
+            groups.setdefault(name, []).extend(_files_of(word))
     return groups
+
+
+def _stem(path: str) -> str:
+    return os.path.splitext(os.path.basename(path))[0]
+
+
+def _files_of(word: str) -> list[str]:
+    """Return the files of ``NAME=FILE[,FILE...]``."""
+    name, _, files = word.partition('=')
+    if not name or not files:
+        raise options.UsageError(f'{word!r} is no group: FILE or NAME=FILE[,FILE...] was expected')
+    parts = files.split(',')
+    # A comma may be a part of a file's name; a group of files that are all there is what is written mostly.
+    whole = len(parts) > 1 and os.path.lexists(files) and not all(map(os.path.lexists, parts))
+    found = [files] if whole else parts
+    if '' in found:
+        raise options.UsageError(f'{word!r} has a comma without a file before or after it')
+    return found
 
 
 def _is_one_of(path: str, groups: Mapping[str, Sequence[str]]) -> bool:
