@@ -62,8 +62,12 @@ _SUFFIX = r'\.(py|pyc|pyz|sh|pl|rb|js|mjs|R|r|jl|lua|php|jar)'
 _PATH = re.compile(rf'(?!.*://)([^-\s=?][^\s=?]*|[^-\s=?][^=?]*{_SUFFIX})')
 _SCRIPT = re.compile(rf'(?!.*://)[^-\s=?][^\s=?]*{_SUFFIX}')
 _CODE = re.compile(r'--(command|eval|execute|print|run)\b')
+_MULTIPROCESSING = re.compile(r'from (multiprocessing\.\w+) import \w+')
+"""The code that Python's own multiprocessing has its processes run."""
 _MODULE = re.compile(r'[\w.]+')
 _OPTION = re.compile(r'[-+].', re.DOTALL)
+_LONGEST_NAME = 15
+"""Bytes that the kernel keeps of a name."""
 _MOST_KEPT = 1024
 
 
@@ -72,6 +76,28 @@ def program_of(words: Sequence[str]) -> str:
     if _is_notebook(words):
         return _NOTEBOOK
     return next((word for word in words if word.endswith('.py')), ' '.join(words))
+
+
+def process_name(name: bytes, command_line: bytes) -> str:
+    """Return the script or module that a process runs, else its own name.
+
+    A name that the program has given itself, such as ``pt_data_worker``, is kept.
+
+    :param name: The name that the kernel has, cut to 15 bytes.
+    :param command_line: Its words, a NUL behind each; without the last one if that is cut off.
+    """
+    known = name.decode(errors='replace').removesuffix('.exe')
+    *words, _ = command_line.decode(errors='replace').split('\0')
+    program = _program(words[0]) if words else ''
+    script = _NOTEBOOK if _is_notebook(words) else _script(program, words[1:])
+    is_of_program = (
+        any(text.startswith(known) for text in (program, script or ''))
+        or known.rstrip('0123456789.') in _INTERPRETERS
+        or known.endswith('MainThread')  # every program of Node.js
+    )
+    if not is_of_program:
+        return known
+    return script or (known if 0 < len(name) < _LONGEST_NAME else program)
 
 
 @functools.lru_cache(_MOST_KEPT)  # the same ones come at each reading
@@ -94,7 +120,7 @@ def without_arguments(command: str) -> tuple[str, str]:
 def _program(word: str) -> str:
     """Return the name of a program; nothing where a process has given itself a title that may have a secret in it."""
     first = (word.split() or [''])[0]
-    name = os.path.basename(first).lstrip('-')
+    name = os.path.basename(first).lstrip('-').removesuffix('.exe')
     return '' if '://' in first or set('=?') & set(name) or '@' in name[1:] else name
 
 
@@ -134,13 +160,19 @@ def _interpreted(interpreter: _Interpreter, words: Sequence[str]) -> str | None:
             option = _option(interpreter, word)
             values = option.values
             if option.ends:
-                return None
+                code = _MULTIPROCESSING.match(next(iter(words[number + 1 :]), ''))
+                return code and code[1]
             if option.module is not None:
                 module = option.module or next(iter(words[number + 1 :]), '')
                 return module if _MODULE.fullmatch(module) else None
         else:  # the first word that is none is the script, and all behind it are its arguments
-            return os.path.basename(word) if (_PATH if option.is_certain else _SCRIPT).fullmatch(word) else None
+            return _file_name(word) if (_PATH if option.is_certain else _SCRIPT).fullmatch(word) else None
     return None
+
+
+def _file_name(path: str) -> str:
+    """Return the name of a file; of a package that is run as a folder, that of the folder."""
+    return os.path.basename(path.removesuffix('/__main__.py'))
 
 
 def _option(interpreter: _Interpreter, word: str) -> _Option:

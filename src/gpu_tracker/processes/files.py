@@ -163,11 +163,12 @@ class ProcessFiles:
         if process.name == SAMPLER_NAME:
             return True
         try:
-            words = self._read(process, 'cmdline')
+            words = process.command_line = self._read(process, 'cmdline')
         except (FileNotFoundError, ProcessLookupError):
             process.ended, process.threads = True, 0  # since its stat file was read
             return None
         except OSError:
+            process.command_line = b''
             return False  # another user's
         return _MARK in words if words or process.ended else None
 

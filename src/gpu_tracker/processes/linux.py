@@ -71,6 +71,7 @@ class LinuxProcessTree:
         root = self._files.open(root_pid)
         if root is None:
             raise ProcessLookupError(root_pid)
+        self._files.is_sampler(root)  # reads its command line
         self.root = root
         self.root_gone = False
         self.members: dict[int, Process] = {}

@@ -11,6 +11,7 @@ import psutil
 from gpu_tracker.processes import SAMPLER_MARK, SAMPLER_NAME
 from gpu_tracker.processes.process import Process
 
+_MARK = SAMPLER_MARK.encode()
 _GONE = (psutil.NoSuchProcess, psutil.ZombieProcess)
 
 
@@ -47,7 +48,11 @@ class PortableProcessTree:
         self.changes = 0
         self.begun = time.monotonic()
         self.root.shares_memory = held
-        self._held_words = handle.cmdline() if held else []
+        try:
+            self._name(self.root)
+        except psutil.Error:
+            pass  # another user's, or it has ended
+        self._held = self.root.command_line if held else b''
         self._read(self.root)
         self._admit_new()
         self.changed_members = float('-inf')
@@ -96,7 +101,8 @@ class PortableProcessTree:
                 process.faults += 1  # not known portably: every sample may bring new pages
                 process.threads = 0 if process.ended else handle.num_threads()
                 if process.shares_memory:
-                    process.shares_memory = handle.cmdline() == self._held_words
+                    self._name(process)
+                    process.shares_memory = process.command_line == self._held
         except psutil.ZombieProcess:
             process.ended = True
             process.resident = process.threads = 0
@@ -104,6 +110,11 @@ class PortableProcessTree:
             self.gone.append(process)
         except psutil.AccessDenied:
             pass  # another user's: what could be read stands
+
+    def _name(self, process: Process) -> None:
+        handle = self._handles[process.pid]
+        process.name = handle.name().encode(errors='replace')
+        process.command_line = ''.join(f'{word}\0' for word in handle.cmdline()).encode(errors='replace')
 
     def _admit_new(self) -> None:
         parents = {pid: parent for pid, parent in _parents().items() if pid not in self.members}
@@ -118,16 +129,18 @@ class PortableProcessTree:
     def _admit(self, pid: int) -> bool:
         if pid == self._own_pid:
             return False
+        process = Process(pid)
         try:
-            handle = psutil.Process(pid)
-            if handle.name() == SAMPLER_NAME.decode() or any(SAMPLER_MARK in word for word in handle.cmdline()):
-                return False
+            self._handles[pid] = psutil.Process(pid)
+            self._name(process)
         except psutil.AccessDenied:
             pass  # another user's, so no sampler of ours
         except _GONE:
+            self._handles.pop(pid, None)
             return False
-        process = Process(pid)
-        self._handles[pid] = handle
+        if process.name == SAMPLER_NAME or _MARK in process.command_line:
+            del self._handles[pid]
+            return False
         self._read(process)
         if process in self.gone:
             self.gone.remove(process)

@@ -10,6 +10,7 @@ class Process:
     """
 
     __slots__ = (
+        'command_line',
         'ended',
         'faults',
         'faults_before',
@@ -56,6 +57,8 @@ class Process:
         self.user = 0
         """The user that owns its files in /proc: root if the process may not be read."""
         self.name = b''
+        self.command_line = b''
+        """Its words, a NUL behind each; cut if it is long, empty if unknown."""
         self.ended = False
         """It has ended. If its parent has not reaped it yet, its times and page faults are final."""
         self.own_cpu = 0.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_tracker.gpus.command_lines import program_of, without_arguments
+from gpu_tracker.gpus.command_lines import process_name, program_of, without_arguments
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,34 @@ from gpu_tracker.gpus.command_lines import program_of, without_arguments
 )
 def test_what_a_command_line_is_about(words: list[str], program: str) -> None:
     assert program_of(words) == program
+
+
+@pytest.mark.parametrize(
+    ('name', 'command_line', 'shown'),
+    [
+        (b'python3', b'/usr/bin/python3\0-u\0/home/ann/train.py\0--lr\0001\0', 'train.py'),
+        (b'python3.12', b'python3.12\0-m\0pkg.mod\0', 'pkg.mod'),
+        (b'python', b'python\0-m\0ipykernel_launcher\0', 'jupyter'),
+        (b'python', b'/v/bin/python\0/v/lib/compile_worker/__main__.py\0', 'compile_worker'),
+        (b'python', b'python\0-c\0from multiprocessing.spawn import spawn_main; x()\0', 'multiprocessing.spawn'),
+        (b'python', b'python\0-c\0import secret\0', 'python'),
+        (b'python.exe', b'python.exe\0train.py\0', 'train.py'),
+        (b'java', b'java\0-Xmx1g\0-jar\0/opt/x.jar\0', 'x.jar'),
+        (b'run.sh', b'/bin/sh\0./run.sh\0', 'run.sh'),
+        (b'MainThread', b'node\0app.js\0', 'app.js'),
+        (b'sleep', b'sleep\0005\0', 'sleep'),
+        (b'a-program-with-', b'/opt/a-program-with-a-long-name\0x\0', 'a-program-with-a-long-name'),
+        # what the process calls itself
+        (b'pt_data_worker', b'python\0train.py\0', 'pt_data_worker'),
+        (b'postgres', b'postgres: writer\0', 'postgres'),
+        # a command line that is unknown, or cut off within a word
+        (b'sh', b'', 'sh'),
+        (b'', b'', ''),
+        (b'python', b'python\0/home/ann/tra', 'python'),
+    ],
+)
+def test_a_process_is_named_by_what_it_runs(name: bytes, command_line: bytes, shown: str) -> None:
+    assert process_name(name, command_line) == shown
 
 
 @pytest.mark.parametrize(

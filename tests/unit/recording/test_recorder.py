@@ -267,6 +267,17 @@ def test_processes_have_rows_and_a_pid_that_comes_again_is_another_process(tmp_p
     assert run.rows('SELECT process FROM process_samples WHERE t = 2000000') == [(3,)]
 
 
+def test_a_process_that_runs_another_script_has_the_name_of_that(tmp_path: Path) -> None:
+    process = a_process(7, b'python', 0.5)
+    process.command_line = b'python\0launch.py\0'
+    run = Run(tmp_path / 'run.db', tree=Tree(process))
+    run.sample(0.0)
+    process.command_line = b'python\0train.py\0'
+    run.sample(1.0)
+    run.publish()
+    assert run.rows('SELECT * FROM processes') == [(1, 7, 1, 'train.py', 0)]
+
+
 def reader_in_the_way(run: Run) -> sqlite3.Connection:
     """Return what has begun to read a recording, which can be written again when this is closed."""
     reader = sqlite3.connect(run.path)

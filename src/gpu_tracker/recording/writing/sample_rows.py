@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu_tracker.gpus.command_lines import process_name
 from gpu_tracker.recording.schema import small_unit, stored_sum
 
 TYPE_CHECKING = False
@@ -70,7 +71,7 @@ class ProcessRows:
 
     def __init__(self, tree: ProcessTree) -> None:
         self._tree = tree
-        self._known: dict[tuple[int, float], tuple[int, int, bytes]] = {}
+        self._known: dict[tuple[int, float], tuple[int, int, tuple[bytes, bytes]]] = {}
         self._count = 0
 
     def rows(self, t: int) -> Iterable[tuple[str, Sequence[object]]]:
@@ -83,11 +84,11 @@ class ProcessRows:
             before = self._known.get(key)
             if before is None:
                 self._count += 1
-            number, first, name = before or (self._count, t, b'')
-            if name != process.name:  # it is new, or has become another program
-                shown = process.name.decode(errors='replace')
-                yield PROCESS, (number, process.pid, process.parent, shown, first)
-            known[key] = number, first, process.name
+            number, first, named = before or (self._count, t, None)
+            names = process.name, process.command_line
+            if named != names:  # it is new, or has become another program
+                yield PROCESS, (number, process.pid, process.parent, process_name(*names), first)
+            known[key] = number, first, names
             # Before its exec, what is resident is its parent's.
             rss = None if process.shares_memory else process.resident >> 10
             yield PROCESS_SAMPLE, (t, number, rss, round(process.own_cpu * 1e6), process.threads)

@@ -480,3 +480,14 @@ def test_another_program_is_nobodys_copy(proc: ProcFolder) -> None:
     tree.refresh()
     process = tree.members[60]
     assert (process.relative, process.forked) == (None, False)
+
+
+def test_the_command_line_is_read_once_a_program(proc: ProcFolder) -> None:
+    proc.put(ROOT, LAUNCHER, group=LAUNCHER, session=SHELL, words='python\0launch.py')
+    proc.put(51, ROOT, words='sh\0run.sh')
+    tree = open_tree(proc)
+    assert [process.command_line for process in tree.members.values()] == [b'python\0launch.py\0', b'sh\0run.sh\0']
+    proc.put(51, ROOT, words='not read')
+    proc.put(ROOT, LAUNCHER, group=LAUNCHER, session=SHELL, words='python\0train.py', image=(1, 2, 3))
+    tree.refresh()
+    assert [process.command_line for process in tree.members.values()] == [b'python\0train.py\0', b'sh\0run.sh\0']

@@ -108,3 +108,11 @@ def test_sizes_add_up_and_what_is_private_or_shared_is_unknown(child: subprocess
 @pytest.mark.skipif(sys.platform != 'linux', reason='this machine does not run Linux')
 def test_the_direct_reader_is_chosen_on_linux() -> None:
     assert default_reader() == 'proc'
+
+
+def test_a_process_has_its_name_and_its_command_line(child: subprocess.Popen[bytes]) -> None:
+    root = opened(child.pid).root
+    assert (root.name, root.command_line) == (
+        os.path.basename(sys.executable).encode(),
+        f'{sys.executable}\0-c\0{IDLE}\0'.encode(),
+    )
