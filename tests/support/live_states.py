@@ -29,8 +29,10 @@ GPU = figure('GPU 0', PERCENT, [0.0] * 50 + [80.0] * 51, whole=100.0)
 READ = figure('Disk read', BYTES_PER_SECOND, [*[0.0] * 100, 123456.0])
 UNKNOWN = figure('CPU power', 'watts', [None] * 101)
 OTHER_GPU = (
-    figure('GPU 1 RAM', BYTES, [GB / 2] * 101, whole=10 * GB),
-    figure('GPU 1', PERCENT, [0.0] * 101, whole=100.0),
+    (
+        figure('GPU 1 RAM', BYTES, [GB / 2] * 101, whole=10 * GB),
+        figure('GPU 1', PERCENT, [0.0] * 101, whole=100.0),
+    ),
 )
 PROCESSES = [ProcessState(4242, 'python', 187.4, 1_250_000_000)]
 PROCESSES += [ProcessState(4300 + index, f'worker-{index}', 25.0, 10**8 - index) for index in range(11)]
@@ -44,7 +46,8 @@ def state(**changes: object) -> State:
         title='python train.py --epochs 10 --data /data/images --learning-rate 0.001',
         place='pid 4242 on node1',
         seconds=SECONDS,
-        figures=(RAM, CPU, GPU_RAM, GPU, READ, UNKNOWN),
+        figures=(RAM, CPU, READ, UNKNOWN),
+        gpus=((GPU_RAM, GPU),),
         other_gpus=OTHER_GPU,
         processes=PROCESSES,
         process_count=len(PROCESSES),

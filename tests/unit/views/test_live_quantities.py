@@ -14,6 +14,7 @@ from gpu_tracker.views.live.quantities import (
     PERCENT,
     WATTS,
     amount,
+    amount_of,
     bar,
     duration,
     line,
@@ -45,6 +46,22 @@ from gpu_tracker.views.live.quantities import (
 )
 def test_amounts(value: float | None, unit: str, shown: str) -> None:
     assert amount(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ('value', 'whole', 'unit', 'shown'),
+    [
+        (5.37e9, 42.9e9, BYTES, '5.37 of 42.9 GB'),
+        (512e6, 42.9e9, BYTES, '512 MB of 42.9 GB'),
+        (2e9, None, BYTES, '2.00 GB'),
+        (None, 42.9e9, BYTES, 'N/A'),
+        (0, 42.9e9, BYTES, '0 B of 42.9 GB'),
+        (140.0, 400.0, PERCENT, '140% of 400%'),
+        (80.0, 100.0, PERCENT, '80%'),
+    ],
+)
+def test_amounts_of_a_whole(value: float | None, whole: float | None, unit: str, shown: str) -> None:
+    assert amount_of(value, whole, unit) == shown
 
 
 @given(st.floats(min_value=0, max_value=9.99e20), st.sampled_from([BYTES, BYTES_PER_SECOND]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from gpu_tracker.system.terminal_text import width_of
 from gpu_tracker.views.live.model import RegionState
 from gpu_tracker.views.live.quantities import ASCII
 from gpu_tracker.views.live.screen import colored, plain, screen_lines
-from support.live_states import CPU, GPU_RAM, RAM, state
+from support.live_states import CPU, GPU, GPU_RAM, RAM, state
 
 SCREENS = Path(__file__).parents[2] / 'data' / 'live_screens'
 FOOTER = 'q ends the view; the program goes on'
@@ -31,9 +32,9 @@ def test_what_remains_of_a_small_screen() -> None:
         '                         now       peak',
         'RAM         █░░░░░   2.00 GB    2.50 GB',
         'CPU         ██░░░░      140%       300%',
-        'GPU 0 RAM   ██████   9.50 GB    9.50 GB',
-        'GPU 0       █████░       80%        80%',
         'Disk read   ██████  123 kB/s   123 kB/s',
+        'CPU power                N/A        N/A',
+        'GPU 0 RAM   ██████   9.50 GB    9.50 GB',
     ]
     assert plain(screen_lines(state(), 22, 5)) == [
         'python tr…  1 min 40 s',
@@ -45,40 +46,60 @@ def test_what_remains_of_a_small_screen() -> None:
 
 
 def test_a_run_that_has_ended() -> None:
-    ended = state(figures=(RAM, GPU_RAM._replace(now=None)), processes=None, regions=(), other_gpus=(), ending='Over.')
+    ended = state(
+        figures=(RAM,),
+        gpus=((GPU_RAM._replace(now=None),),),
+        processes=None,
+        regions=(),
+        other_gpus=(),
+        ending='Over.',
+    )
     assert plain(screen_lines(ended, 80, None)) == [
         'python train.py --epochs 10 --data /data/images …  pid 4242 on node1, 1 min 40 s',
         '',
-        '                               last  last 2 min                             peak',
-        'RAM         ██░░░░░░░░░░░   2.00 GB       ▁▁▁▁▂▂▂▂▃▃▃▃▄▄▄▄▅▅▅▅▅▆▆▆▆▇▇    2.50 GB',
-        'GPU 0 RAM   ████████████░   9.50 GB                 █████████████████    9.50 GB',
+        '                                       last  last 2 min                     peak',
+        'RAM         ██░░░░░░░░░░░   2.00 of 16.0 GB     ▁▁▁▂▂▂▃▃▃▄▄▄▅▅▅▆▆▆▇▇▇    2.50 GB',
+        'GPU 0 RAM   ████████████░   9.50 of 10.0 GB             █████████████    9.50 GB',
     ]
 
 
 def test_a_run_of_which_nothing_is_known_yet() -> None:
-    empty = state(seconds=None, figures=(RAM._replace(now=None, peak=None, points=()),), processes=[], regions=())
+    ram = RAM._replace(now=None, peak=None, points=())
+    empty = state(seconds=None, figures=(ram,), gpus=(), processes=[], regions=())
     assert plain(screen_lines(empty._replace(other_gpus=()), 80, 24)) == [
         'python train.py --epochs 10 --data /data/imag…  pid 4242 on node1, no sample yet',
         '',
-        '                                now  last 30 s                              peak',
-        'RAM                             N/A                                          N/A',
+        '                                        now  last 30 s                      peak',
+        'RAM                                     N/A                                  N/A',
     ]
 
 
 def test_without_blocks() -> None:
-    lines = plain(
-        screen_lines(state(figures=(RAM, CPU), processes=None, regions=(), other_gpus=()), 80, 24, symbols=ASCII)
-    )
+    small = state(figures=(RAM, CPU), gpus=(), processes=None, regions=(), other_gpus=())
+    lines = plain(screen_lines(small, 80, 24, symbols=ASCII))
     assert lines[3:] == [
-        'RAM         ##-----------   2.00 GB       ____....::::----=====++++**    2.50 GB',
-        'CPU         #####--------      140%       +####*+-.__.:=*####+=:___:-       300%',
+        'RAM         ##-----------   2.00 of 16.0 GB     ___...:::---===+++***    2.50 GB',
+        'CPU         #####--------      140% of 400%     +###*=._.-+###*=._.--       300%',
+    ]
+
+
+def test_gpus_that_do_not_fit_take_turns() -> None:
+    gpus = [(GPU_RAM._replace(name=f'GPU {number} RAM'), GPU) for number in range(9)]
+    shown = []
+    for seconds in (100.0, 105.0, 110.0):
+        lines = plain(screen_lines(state(gpus=gpus, seconds=seconds), 80, 24))
+        shown.append([line[:9] if line.startswith('GPU') else line for line in lines if re.match(r'GPU . RAM|9 ', line)])
+    assert shown == [
+        ['GPU 0 RAM', 'GPU 1 RAM', 'GPU 2 RAM', 'GPU 3 RAM', 'GPU 4 RAM', '9 GPUs, page 1 of 2, 5 s each'],
+        ['GPU 5 RAM', 'GPU 6 RAM', 'GPU 7 RAM', 'GPU 8 RAM', '9 GPUs, page 2 of 2, 5 s each'],
+        ['GPU 0 RAM', 'GPU 1 RAM', 'GPU 2 RAM', 'GPU 3 RAM', 'GPU 4 RAM', '9 GPUs, page 1 of 2, 5 s each'],
     ]
 
 
 def test_colours_add_nothing_but_escapes() -> None:
-    lines = screen_lines(state(figures=(RAM, GPU_RAM)), 80, 24)
+    lines = screen_lines(state(figures=(RAM, GPU_RAM), gpus=()), 80, 24)
     assert colored(lines)[3] == (
-        'RAM         \x1b[32m██░░░░░░░░░░░\x1b[0m   2.00 GB  \x1b[36m     ▁▁▁▁▂▂▂▂▃▃▃▃▄▄▄▄▅▅▅▅▅▆▆▆▆▇▇\x1b[0m    2.50 GB'
+        'RAM         \x1b[32m██░░░░░░░░░░░\x1b[0m   2.00 of 16.0 GB  \x1b[36m   ▁▁▁▂▂▂▃▃▃▄▄▄▅▅▅▆▆▆▇▇▇\x1b[0m    2.50 GB'
     )
     assert '\x1b[31m████████████░\x1b[0m' in colored(lines)[4]
     assert colored(lines)[0].startswith('\x1b[1mpython train.py')

@@ -94,13 +94,13 @@ def test_gpus_that_the_run_uses_are_shown_before_all_others(tmp_path: Path) -> N
             (0, 3, None, None, None),
         ],
     )
-    assert [figure[:6] for figure in state.figures[2:]] == [
+    assert [figure[:6] for gpu in state.gpus for figure in gpu] == [
         ('GPU 1 RAM', 'bytes', (1024 + 1_000_000) * 1024, (1024 + 1_000_000) * 1024, (1024 + 1_000_000) * 1024, None),
         ('GPU 1', 'percent', 50.0, 50.0, 50.0, 100.0),
         ('GPU 2 RAM', 'bytes', None, None, None, 5 * 1024),
         ('GPU 2', 'percent', None, None, None, 100.0),
     ]
-    assert [figure[:6] for figure in state.other_gpus] == [
+    assert [figure[:6] for gpu in state.other_gpus for figure in gpu] == [
         ('GPU 0 RAM', 'bytes', 2 * MIB, 2 * MIB, 2 * MIB, 10 * MIB),
         ('GPU 0', 'percent', 1.0, 1.0, 1.0, 100.0),
     ]

@@ -53,8 +53,9 @@ class State(NamedTuple):
     :ivar title: What is tracked.
     :ivar place: Which process on which machine that is.
     :ivar seconds: From the first sample to the last; None where there is none yet.
-    :ivar figures: Those of the run, and of the GPUs that it has used.
-    :ivar other_gpus: Those of the GPUs that it has not used.
+    :ivar figures: Those of the run.
+    :ivar gpus: Those of each GPU that it has used, the fullest first.
+    :ivar other_gpus: Those of each GPU that it has not used.
     :ivar processes: The largest processes; None where processes are not recorded.
     :ivar process_count: How many processes there are.
     :ivar ending: How the run has ended, as a sentence; None while it goes on.
@@ -64,7 +65,8 @@ class State(NamedTuple):
     place: str
     seconds: float | None
     figures: Sequence[LiveFigure]
-    other_gpus: Sequence[LiveFigure]
+    gpus: Sequence[Sequence[LiveFigure]]
+    other_gpus: Sequence[Sequence[LiveFigure]]
     processes: Sequence[ProcessState] | None
     process_count: int
     regions: Sequence[RegionState]

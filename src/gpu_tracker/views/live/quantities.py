@@ -31,6 +31,16 @@ def amount(value: float | None, unit: str) -> str:
     return f'{_three_digits(value)} W'
 
 
+def amount_of(value: float | None, whole: float | None, unit: str) -> str:
+    """Return a figure with its unit and what there is at most: ``5.37 of 42.9 GB``, ``140% of 400%``."""
+    now = amount(value, unit)
+    if now == UNKNOWN or not whole or (unit, whole) == (PERCENT, 100.0):
+        return now
+    most = amount(whole, unit)
+    number, _, written_unit = now.partition(' ')
+    return f'{number if most.endswith(f" {written_unit}") else now} of {most}'
+
+
 def duration(seconds: float | None) -> str:
     """Return a time in its own units: ``340 ms``, ``12.3 s``, ``2 min 14 s``, ``3 h 05 min``, ``2 d 03 h``."""
     if seconds is None or not math.isfinite(seconds):

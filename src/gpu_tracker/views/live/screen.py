@@ -5,10 +5,12 @@ Where the screen is small, columns and whole parts are left out, from below; no 
 
 from __future__ import annotations
 
+from itertools import chain
+from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.system.terminal_text import padded, shortened, width_of
-from gpu_tracker.views.live.quantities import BLOCKS, BYTES, PERCENT, amount, bar, duration, line
+from gpu_tracker.views.live.quantities import BLOCKS, BYTES, PERCENT, amount, amount_of, bar, duration, line
 from gpu_tracker.views.live.series import columns_of, window_of
 
 if TYPE_CHECKING:
@@ -24,12 +26,18 @@ _MIDDLE_FROM, _HIGH_FROM = 0.7, 0.9
 """Shares of what there is at most from which a bar is coloured so."""
 
 _GAP = 2
-_NAME, _AMOUNT = 10, 9
-"""Columns of a figure's name, and of an amount with its unit."""
+_NAME, _AMOUNT, _AMOUNT_OF = 10, 9, 17
+"""Columns of a figure's name, of an amount with its unit, and of one with what there is at most."""
 _LEAST_BAR, _MOST_BAR = 6, 30
 _BAR_SHARE = 6
 """A bar takes the sixth part of the screen."""
 _LEAST_LINE = 8
+_WIDE_ENOUGH = 60
+"""Columns from which it is said what there is of a figure at most."""
+_TITLES = 3
+"""Lines of titles above the figures."""
+_PAGE_SECONDS = 5
+"""How long GPUs are shown that do not fit on the screen all at once."""
 _MOST_ROWS = 10
 """Processes and regions that are shown where there is no end to the screen."""
 _LEAST_ROWS = 3
@@ -57,7 +65,10 @@ def screen_lines(
     :param height: How many there may be; None: any number.
     :param footer: What the last line says, where there is room.
     """
-    lines = [_title(state, width), [], *_figures(state.figures, state, width, symbols)]
+    room = None if height is None else height - _TITLES - len(state.figures) - (_GAP if footer else 0)
+    gpus, note = _page(state.gpus, room and room - (_GAP + _LEAST_ROWS if state.processes else 0), state.seconds)
+    figures = [*state.figures, *chain.from_iterable(gpus)]
+    lines = [_title(state, width), [], *_figures(figures, state, width, symbols), *note]
     room = None if height is None else height - len(lines) - (_GAP if footer else 0)
     for block in _blocks(state, width, room, symbols):
         lines += [[], *block]
@@ -93,22 +104,37 @@ def _title(state: State, width: int) -> Line:
     return [Span(padded(left, room + _GAP, to_the_right=False), TITLE), Span(right)]
 
 
+def _page(
+    gpus: Sequence[Sequence[LiveFigure]], rows: int | None, seconds: float | None
+) -> tuple[Sequence[Sequence[LiveFigure]], list[Line]]:
+    """Return the GPUs whose turn it is, and a line that says which they are if not all fit into ``rows``."""
+    if rows is None or sum(map(len, gpus)) <= rows:
+        return gpus, []
+    count = max(1, (rows - 1) // len(gpus[0]))
+    pages = ceil(len(gpus) / count)
+    page = int((seconds or 0.0) / _PAGE_SECONDS) % pages
+    note = f'{len(gpus)} GPUs, page {page + 1} of {pages}, {_PAGE_SECONDS} s each'
+    return gpus[page * count : (page + 1) * count], [[Span(note, DIM)]]
+
+
 class _Layout(NamedTuple):
     """How wide the columns of figures are; 0 for those that are left out."""
 
+    now: int
     bar: int
     line: int
     has_peak: bool
 
     @classmethod
     def of(cls, width: int) -> _Layout:
-        left = width - _NAME - _GAP - _AMOUNT
+        now = _AMOUNT if width < _WIDE_ENOUGH else _AMOUNT_OF
+        left = width - _NAME - _GAP - now
         has_peak = left >= _GAP + _AMOUNT
         left -= _GAP + _AMOUNT if has_peak else 0
         bar = min(_MOST_BAR, max(_LEAST_BAR, width // _BAR_SHARE))
         bar = bar if left >= bar + 1 else 0
         left -= bar + 1 if bar else 0
-        return cls(bar, left - _GAP if left >= _GAP + _LEAST_LINE else 0, has_peak)
+        return cls(now, bar, left - _GAP if left >= _GAP + _LEAST_LINE else 0, has_peak)
 
 
 def _figures(figures: Sequence[LiveFigure], state: State, width: int, symbols: Symbols) -> list[Line]:
@@ -128,7 +154,7 @@ def _figures(figures: Sequence[LiveFigure], state: State, width: int, symbols: S
             _row(
                 figure.name,
                 bar(value, whole, layout.bar, symbols) if layout.bar else '',
-                amount(value, figure.unit),
+                amount_of(value, figure.whole, figure.unit) if layout.now > _AMOUNT else amount(value, figure.unit),
                 line(values, figure.peak, symbols),
                 amount(figure.peak, figure.unit),
                 layout,
@@ -147,7 +173,7 @@ def _row(name: str, bar: str, now: str, points: str, peak: str, layout: _Layout,
     spans = [Span(padded(shortened(name, _NAME), _NAME + _GAP, to_the_right=False))]
     if layout.bar:
         spans += [Span(bar, tone), Span(' ')]
-    spans.append(Span(padded(now, _AMOUNT, to_the_right=True)))
+    spans.append(Span(padded(now, layout.now, to_the_right=True)))
     if layout.line:
         cut = shortened(points, layout.line)
         spans += [Span(' ' * _GAP), Span(padded(cut, layout.line, to_the_right=False), LINE)]
@@ -170,10 +196,11 @@ def _blocks(state: State, width: int, room: int | None, symbols: Symbols) -> Ite
         if rows:
             yield left.take(_regions(regions, rows, width))
     if state.other_gpus:
-        rows = left.rows(len(state.other_gpus))
-        if rows:
-            lines = _figures(state.other_gpus[:rows], state, width, symbols)
-            yield left.take([[Span('GPUs that the run has not used', HEADER)], *lines[1:]])
+        rows = left.rows(sum(map(len, state.other_gpus)))
+        if rows >= len(state.other_gpus[0]):
+            gpus, note = _page(state.other_gpus, rows, state.seconds)
+            lines = _figures([*chain.from_iterable(gpus)], state, width, symbols)
+            yield left.take([[Span('GPUs that the run has not used', HEADER)], *lines[1:], *note])
 
 
 class _Room:

@@ -57,12 +57,8 @@ class Source:
             title=printable(meta.title.replace('\n', ' ')),
             place=printable(f'pid {or_unknown(meta.root_pid)} on {or_unknown(meta.host)}'),
             seconds=self._seconds,
-            figures=[
-                *self._run_figures(meta),
-                *self._gpu_figures(are_used=True),
-                *self._activity_figures(),
-                *self._rate_figures(),
-            ],
+            figures=[*self._run_figures(meta), *self._activity_figures(), *self._rate_figures()],
+            gpus=self._gpu_figures(are_used=True),
             other_gpus=self._gpu_figures(are_used=False),
             processes=self._largest() if goes_on else None,
             process_count=self._processes.count,
@@ -122,14 +118,14 @@ class Source:
             if column in self._counters and (column != _GPU_ENERGY or self._gpus)
         ]
 
-    def _gpu_figures(self, *, are_used: bool) -> list[LiveFigure]:
+    def _gpu_figures(self, *, are_used: bool) -> list[list[LiveFigure]]:
         """Return the figures of the GPUs that the run has used, fullest first, or of the others."""
         gpus = enumerate(self._tail.gpus() if self._gpus else ())
         found = [(place, gpu, self._gpus[gpu.id]) for place, gpu in gpus if gpu.id in self._gpus]
         chosen = [one for one in found if one[2].is_used == are_used]
         if are_used:
             chosen.sort(key=lambda one: -(one[2].own_ram.peak or 0))
-        return [figure for place, gpu, series in chosen for figure in series.figures(gpu, place)]
+        return [series.figures(gpu, place) for place, gpu, series in chosen]
 
     def _largest(self) -> list[ProcessState] | None:
         if not self._processes.is_recorded:
