@@ -1,4 +1,4 @@
-"""``--live``: a view of the run on its own terminal, where the command does not write there."""
+"""``--live``: a view of the run on its own terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 COMPLETE = 'Resource tracking complete.'
 NOTHING = 'gpu-tracker: --live shows nothing: '
-ON_TERMINAL = 'on this terminal: redirect it, as in > out.txt 2>&1'
+SAID = 'gpu-tracker: the output of the command is in '
 
 
 @pytest.fixture
@@ -49,6 +49,11 @@ def redirected(out: Path, *words: object, **variables: str) -> Terminal:
     return on_terminal(['sh', '-c', f'exec "$@" > {out} 2>&1', 'sh', *PROGRAM, *map(str, words)], **variables)
 
 
+def last_screen(terminal: Terminal) -> list[str]:
+    """Return the screen that stays after the view."""
+    return terminal.shown.rpartition(LEAVE)[2].splitlines()
+
+
 def test_the_view_is_drawn_while_the_command_runs(out: Path) -> None:
     program = f'{UNTIL_TOLD}; print("written"); raise SystemExit(3)'
     with redirected(out, '--live', '--st=0.1', '--', sys.executable, '-c', program) as terminal:
@@ -57,12 +62,12 @@ def test_the_view_is_drawn_while_the_command_runs(out: Path) -> None:
         assert [line.partition(' ')[0] for line in screen[2:5]] == ['', 'RAM', 'CPU']
         assert any(re.fullmatch(r'python\S* +\d+ +\d+% +[\d.]+ MB', line) for line in screen)
         assert any(re.fullmatch(r'waiting n=3 +[\d.]+ m?s', line) for line in screen)
-        assert screen[-1] == 'Ctrl-C reaches the command as without --live'
+        assert screen[-1] == 'Ctrl-C reaches the command'
         assert terminal.settings == terminal.settings_before
         terminal.press('\n')
         assert terminal.wait() == 3
         assert terminal.shown.count(ENTER) == terminal.shown.count(LEAVE) == 1
-        assert terminal.shown.endswith(LEAVE)
+        assert last_screen(terminal)[0].startswith(sys.executable)
         assert terminal.settings == terminal.settings_before
     written = out.read_text()
     assert written.startswith(f'written\n{COMPLETE} Process completed with status code: 3\nMax RAM:\n')
@@ -81,14 +86,14 @@ def test_ctrl_c_reaches_the_command(out: Path) -> None:
         next_frame(terminal)
         terminal.press('\x03')
         assert terminal.wait() == 0
-        assert terminal.shown.endswith(LEAVE)
+        assert last_screen(terminal)
     assert out.read_text().startswith(f'ready\ninterrupted\n{COMPLETE}')
 
 
 def test_a_limit_ends_the_command_and_the_terminal_is_left(out: Path) -> None:
     with redirected(out, '--live', '--time-limit=3', '--', 'sleep', '1000') as terminal:
         assert terminal.wait() == 124
-        assert terminal.shown.endswith(LEAVE)
+        assert last_screen(terminal)
     said, complete, *report = out.read_text().splitlines()
     assert said.startswith('gpu-tracker: --time-limit=3 was exceeded: ')
     assert complete == f'{COMPLETE} Process completed with status code: -15'
@@ -100,7 +105,7 @@ def test_a_signal_reaches_the_command_and_the_terminal_is_left(out: Path) -> Non
         next_frame(terminal)
         terminal.process.terminate()
         assert terminal.wait() == 128 + signal.SIGTERM
-        assert terminal.shown.endswith(LEAVE)
+        assert last_screen(terminal)
     assert 'Process completed with status code: -15\n' in out.read_text()
     assert os.listdir(out.parent) == ['out.txt']
 
@@ -131,23 +136,37 @@ def test_the_view_reads_the_recording_that_is_wanted(out: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ('redirection', 'whose'),
-    [
-        ('>{out}', 'the standard error of the command is'),
-        ('', 'the standard output and the standard error of the command are'),
-    ],
+    ('redirection', 'logged'), [('2>{out}', 'written\n'), ('', 'written\ntoo\n')], ids=['output', 'both']
 )
-def test_a_command_that_writes_to_the_terminal_runs_without_a_view(out: Path, redirection: str, whose: str) -> None:
-    script = f'exec "$@" {redirection.format(out=out)}'
-    words = ['sh', '-c', script, 'sh', *PROGRAM, '--live', '-e', 'echo written; exit 3']
+def test_what_the_command_would_write_to_the_terminal_goes_to_a_file(out: Path, redirection: str, logged: str) -> None:
+    script = f'cd {out.parent}; exec "$@" {redirection.format(out=out)}'
+    words = ['sh', '-c', script, 'sh', *PROGRAM, '--live', '-e', 'echo written; echo too >&2; read line; exit 3']
     with on_terminal(words, TMPDIR=str(out.parent)) as terminal:
+        footer = eventually(lambda: next((one[-1] for one in frames(terminal)), None))
+        terminal.press('\n')
         assert terminal.wait() == 3
-        everything = terminal.shown + (out.read_text() if redirection else '')
-    assert everything.count(f'{NOTHING}{whose} {ON_TERMINAL}\n') == 1
-    assert '\x1b' not in everything
-    assert 'written\n' in everything
-    assert f'{COMPLETE} Process completed with status code: 3\n' in everything
-    assert set(os.listdir(out.parent)) <= {'out.txt'}
+        after = terminal.shown.rpartition(LEAVE)[2]
+    [log] = out.parent.glob('*.log')
+    assert (log.read_text(), log.stat().st_mode & 0o777) == (logged, 0o600)
+    assert footer == f'Output: {log.name}. Ctrl-C reaches the command'
+    assert f'{SAID}{log.name}\n' in (out.read_text() if redirection else after)
+    assert 'Max RAM:\n' in after
+
+
+def test_without_output_there_is_no_file_of_it(tmp_path: Path) -> None:
+    script = f'cd {tmp_path}; exec "$@"'
+    with on_terminal(['sh', '-c', script, 'sh', *PROGRAM, '--live', '--', 'true'], TMPDIR=str(tmp_path)) as terminal:
+        assert terminal.wait() == 0
+        assert SAID not in terminal.shown
+    assert os.listdir(tmp_path) == []
+
+
+def test_why_a_command_cannot_be_started_is_on_the_terminal(tmp_path: Path) -> None:
+    script = f'cd {tmp_path}; exec "$@"'
+    with on_terminal(['sh', '-c', script, 'sh', *PROGRAM, '--live', '--', 'no-such-program']) as terminal:
+        assert terminal.wait() == 127
+        assert terminal.shown == "gpu-tracker: cannot start 'no-such-program': No such file or directory\n"
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -196,7 +215,8 @@ def test_a_process_is_shown_while_it_is_tracked(sleeping: subprocess.Popen[bytes
         assert screen[-1] == 'Ctrl-C ends the tracking; the process goes on'
         terminal.press('\x03')
         assert terminal.wait() == 0
-        assert f'{LEAVE}{COMPLETE}\nMax RAM:\n' in terminal.shown
+        assert last_screen(terminal)[0].startswith('sleep 1000 ')
+        assert f'{COMPLETE}\nMax RAM:\n' in terminal.shown
     assert sleeping.poll() is None
     assert os.listdir(tmp_path) == []
 

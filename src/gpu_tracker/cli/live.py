@@ -1,4 +1,4 @@
-"""``--live``: what a run uses, on the terminal while it goes on, where the command does not write there."""
+"""``--live``: what a run uses, on the terminal while it goes on. What the command writes there goes to a log file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import os
 import signal
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Self
 
 from gpu_tracker.cli import output, screen
+from gpu_tracker.system.files import write_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from gpu_tracker.cli.request import Request
     from gpu_tracker.views.live.viewer import BackgroundView
@@ -23,7 +25,8 @@ _TERMINAL = '/dev/tty'
 _TTY_NR = 4
 """Place of the controlling terminal's device number behind the name in /proc/PID/stat, proc(5)."""
 _STREAMS = {output.STANDARD_OUTPUT: 'standard output', output.STANDARD_ERROR: 'standard error'}
-_FOOTER = 'Ctrl-C reaches the command as without --live'
+_BLOCK = 1 << 20
+_FOOTER = 'Ctrl-C reaches the command'
 _FOOTER_OF_PROCESS = 'Ctrl-C ends the tracking; the process goes on'
 
 
@@ -32,12 +35,14 @@ class LiveView:
 
     :param path: The recording that is to be shown.
     :param handle: A descriptor of the terminal.
+    :param log: What the command writes to the terminal; None: nothing.
     """
 
-    def __init__(self, path: str, handle: int, footer: str) -> None:
+    def __init__(self, path: str, handle: int, footer: str, log: OutputLog | None) -> None:
         self._path = path
         self._handle = handle
         self._footer = footer
+        self._log = log
         self._view: BackgroundView | None = None
         self._problem: Exception | None = None
 
@@ -66,12 +71,68 @@ class LiveView:
         view.begin()
 
     def end(self) -> None:
-        """End the view; what is printed from now on stays."""
+        """End the view; its last screen stays, and what is printed from now on."""
         problem = self._problem
         if self._view is not None:
             problem = self._view.end() or problem
+        if self._log is not None:
+            self._log.end()
         if problem is not None:
             output.complain(f'--live has ended early: {type(problem).__name__}: {problem}')
+
+
+class OutputLog:
+    """The file that gets what this program and the command write to the terminal. Use it as a context manager.
+
+    :param streams: Standard output, standard error or both.
+    :ivar path: Its path.
+    """
+
+    def __init__(self, streams: Sequence[int]) -> None:
+        name = f'gpu-tracker-{time.strftime("%Y%m%d-%H%M%S")}-{os.getpid()}.log'
+        self.path = name
+        try:
+            self._handle = _new_file(self.path)
+        except OSError:
+            self.path = os.path.join(tempfile.gettempdir(), name)
+            self._handle = _new_file(self.path)
+        self._before = {stream: os.dup(stream) for stream in streams}
+        self._has_ended = False
+
+    def __enter__(self) -> Self:
+        """Redirect the streams."""
+        for stream in self._before:
+            os.dup2(self._handle, stream)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Print what was written if there was no view, such as why the command has not been started."""
+        if not self._has_ended:
+            self._restore()
+            os.lseek(self._handle, 0, os.SEEK_SET)
+            with contextlib.suppress(OSError):  # the window was closed
+                while block := os.read(self._handle, _BLOCK):
+                    write_all(next(reversed(self._before)), block)
+            os.unlink(self.path)
+        os.close(self._handle)
+
+    def end(self) -> None:
+        """Let the streams be the terminal again, and say where the file is; an empty one is removed."""
+        self._has_ended = True
+        self._restore()
+        if os.fstat(self._handle).st_size:
+            output.complain(f'the output of the command is in {self.path}')
+        else:
+            os.unlink(self.path)
+
+    def _restore(self) -> None:
+        for stream, before in self._before.items():
+            os.dup2(before, stream)
+            os.close(before)
+
+
+def _new_file(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def track(request: Request, follow: Callable[[Request, LiveView | None], int]) -> int:
@@ -113,20 +174,14 @@ def _problem_of_terminal() -> str | None:
 
 
 def _problem_of_output(process_id: int | None) -> str | None:
-    """Return what is written to the terminal that the view would be drawn on.
-
-    :param process_id: The process to track; None: a command, which gets standard output and error of this program.
-    """
-    if process_id is None:
-        writing = [name for number, name in _STREAMS.items() if _is_controlling(number)]
-        whose, advice = 'command', 'redirect it, as in > out.txt 2>&1'
-    else:
-        writing = [name for number, name in _STREAMS.items() if _is_ours(f'/proc/{process_id}/fd/{number}')]
-        whose, advice = 'process', 'use gpu-tracker watch in another one'
-    if not writing:
+    """Return what a process that runs already writes to the terminal that the view would be drawn on."""
+    writing = [name for number, name in _STREAMS.items() if _is_ours(f'/proc/{process_id}/fd/{number}')]
+    if process_id is None or not writing:
         return None
     verb = 'is' if len(writing) == 1 else 'are'
-    return f'the {" and the ".join(writing)} of the {whose} {verb} on this terminal: {advice}'
+    return (
+        f'the {" and the ".join(writing)} of the process {verb} on this terminal: use gpu-tracker watch in another one'
+    )
 
 
 @contextlib.contextmanager
@@ -172,7 +227,13 @@ def _prepared(request: Request, stack: contextlib.ExitStack) -> tuple[Request, L
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix='gpu-tracker-', ignore_cleanup_errors=True))
         path = os.path.join(folder, 'recording.db')
         parameters = {**parameters, 'tracking_file': path, 'per_process': True}
-    footer = _FOOTER if request.process_id is None else _FOOTER_OF_PROCESS
     handle = stack.enter_context(_terminal())
+    footer, log = _FOOTER_OF_PROCESS, None
+    if request.process_id is None:
+        footer = _FOOTER
+        streams = [stream for stream in _STREAMS if _is_controlling(stream)]
+        if streams:
+            log = stack.enter_context(OutputLog(streams))
+            footer = f'Output: {log.path}. {_FOOTER}'
     request = request._replace(parameters=parameters, commit_interval=COMMIT_INTERVAL)
-    return request, LiveView(os.path.abspath(path), handle, footer)
+    return request, LiveView(os.path.abspath(path), handle, footer, log)

@@ -66,8 +66,8 @@ More options:
                           --cgroup the kernel enforces it.
   --gpu-memory-limit=<size>  End the command if it has more GPU memory.
   --kill-after=<time>     The time from SIGTERM to SIGKILL. Default: 10s.
-  --live                  Live view in the terminal. Redirect the program's output:
-                          gpu-tracker --live CMD > out.txt 2>&1
+  --live                  Live view in the terminal. The program's output goes to a
+                          log file, or where you redirect it.
   --verbose               Also print statistics of the sampling: samples, delays,
                           cost, and why figures may be too low.
   -q --quiet              Print only errors and the report: no warnings, no exit

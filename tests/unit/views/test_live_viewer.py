@@ -151,7 +151,7 @@ def test_a_view_of_a_run_that_fails_is_reported_when_it_ends(
 ) -> None:
     before = signal.getsignal(signal.SIGTSTP)
     try:
-        live = LiveView(str(tmp_path / 'missing.db'), window.handle, 'footer')
+        live = LiveView(str(tmp_path / 'missing.db'), window.handle, 'footer', None)
         live.end()  # of a run that never began
         live.begin()
         assert capfd.readouterr().err == ''

@@ -26,7 +26,7 @@ _MIDDLE_FROM, _HIGH_FROM = 0.7, 0.9
 """Shares of what there is at most from which a bar is coloured so."""
 
 _GAP = 2
-_NAME, _AMOUNT, _AMOUNT_OF = 10, 9, 17
+_NAME, _AMOUNT, _AMOUNT_OF = 10, 9, 18
 """Columns of a figure's name, of an amount with its unit, and of one with what there is at most."""
 _LEAST_BAR, _MOST_BAR = 6, 30
 _BAR_SHARE = 6

@@ -64,6 +64,11 @@ class Terminal:
             self._is_entered = True
             write_all(self._handle, f'{begin}{_HOME}{drawn}{_CLEAR_BELOW}'.encode(errors='replace'))
 
+    def print(self, lines: Iterable[str]) -> None:
+        """Print lines that stay, below what was there before."""
+        with self.left(), contextlib.suppress(OSError):  # the window was closed
+            write_all(self._handle, ''.join(f'{line}\n' for line in lines).encode(errors='replace'))
+
     def leave(self) -> None:
         """Show again what was there before; the next drawing enters the alternate screen anew."""
         with self.left():

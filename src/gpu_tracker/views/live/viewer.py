@@ -62,6 +62,7 @@ class BackgroundView:
         self._footer = footer
         self._end_requested = threading.Event()
         self._thread: threading.Thread | None = None
+        self._last: list[str] = []
         self._problem: Exception | None = None
 
     def begin(self) -> None:
@@ -75,15 +76,20 @@ class BackgroundView:
             self._thread = thread
 
     def end(self) -> Exception | None:
-        """End the view, and return what went wrong in it, if anything."""
+        """End the view, print its last screen, and return what went wrong in it, if anything."""
         self._end_requested.set()
         if self._thread is not None:
             self._thread.join(_LONGEST_END)
+        self.terminal.print(self._last)
         return self._problem
 
     def _draw(self) -> None:
         try:
             with Tail(self._path) as tail:
-                view(Source(tail), self.terminal, self._end_requested.wait, color=self._color, footer=self._footer)
+                state = view(
+                    Source(tail), self.terminal, self._end_requested.wait, color=self._color, footer=self._footer
+                )
+            if state.seconds is not None:
+                self._last = picture(state, self.terminal.size()[0], None, color=self._color)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
             self._problem = error
