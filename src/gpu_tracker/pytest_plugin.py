@@ -63,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         '--track', action='store_true', help='Track the run, with a region for each test, and show the largest.'
     )
     group.addoption('--track-file', metavar='PATH', help='Keep the recording; workers of xdist put their name into it.')
-    group.addoption('--track-overwrite', action='store_true', help='Replace recordings that are there already.')
+    group.addoption('--track-overwrite', action='store_true', help='Replace older recordings.')
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -276,8 +276,7 @@ def _check_files(config: pytest.Config, file: str) -> None:
         try:
             check(whole_path(path), path, overwrite=bool(config.getoption('--track-overwrite')))
         except ParameterError as error:
-            accepted = error.accepted.replace('unless overwrite is', 'unless --track-overwrite is')
-            raise pytest.UsageError(f'--track-file must be {accepted}, not {path!r}') from None
+            raise pytest.UsageError(f'--track-file must be {error.accepted}, not {path!r}') from None
 
 
 def _workers(config: pytest.Config) -> Sequence[str]:

@@ -211,7 +211,7 @@ def _start_beside(command: subprocess.Popen[bytes], run: Run) -> None:
         problem = SamplerError('Nothing was measured: the command has ended before the sampler was ready.')
         problem.add_note(_HAS_RUN.format(command.wait()))
         raise problem from None
-    run.files.keep()
+    run.keep_files()
 
 
 def _stop(run: Run) -> GpuTrackerError | None:

@@ -58,8 +58,8 @@ class Tracker:
         above, ``io``, what was read and written, ``energy``, of GPUs and CPU packages, and ``gpu_activity``, how busy
         the parts of GPUs were.
     :param tracking_file: A file to record the run into, see :doc:`recording`: an SQLite file, or with the ending
-        ``.csv`` the samples alone. It must not be there yet.
-    :param overwrite: Replace such a file that is there already.
+        ``.csv`` the samples alone. An older recording there gets a number in its name.
+    :param overwrite: Replace the older recording.
     :param per_process: Record each process by itself too.
     :param job_folder: A folder that all ranks of a job share, into which this one writes what it has used, with a
         recording; see :doc:`jobs`. It is made where it is missing.
@@ -138,10 +138,11 @@ class Tracker:
             message = f'This tracker was started already (it is {self.state.name}); make a new one for another run.'
             raise TrackerStateError(message)
         self._run.start()
-        self._run.files.keep()
         self._owner = os.getpid()
         self.state = self.State.STARTED
-        self._run.notify_first()  # only now: a handler of the program's log may raise
+        # Only now: a handler of the program's log may raise.
+        self._run.keep_files()
+        self._run.notify_first()
 
     def stop(self) -> None:
         """Stop tracking; afterwards the result is there.

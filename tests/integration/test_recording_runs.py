@@ -93,18 +93,28 @@ def test_a_command_that_cannot_be_started_leaves_the_older_recording(tmp_path: P
     assert names(tmp_path) == ['run.db', 'script']
 
 
-def test_an_existing_file_is_refused_before_the_command_starts(
+def test_a_file_of_others_is_refused_before_the_command_starts(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / 'run.db'
     path.write_text('mine')
     assert main([f'--tf={path}', '-e', f'touch {tmp_path}/started']) == 125
     assert capfd.readouterr().err == (
-        'gpu-tracker: --tf must be the path of a file that is not there yet, unless --overwrite is given, '
-        f'not {str(path)!r}\n'
+        f'gpu-tracker: --tf must be a new file, or an older recording, also of gpu-tracker 5, not {str(path)!r}\n'
     )
     assert names(tmp_path) == ['run.db']
     assert path.read_text() == 'mine'
+
+
+def test_the_name_holds_the_newest_run_and_one_line_names_the_older_one(tmp_path: Path) -> None:
+    path = tmp_path / 'run.db'
+    assert gpu_tracker(f'--tf={path}', '-e', 'exit 2').returncode == 2
+    again = gpu_tracker(f'--tf={path}', '-e', 'exit 3')
+    assert again.stderr.splitlines()[0] == 'gpu-tracker: run.db: the older recording is now run-1.db.'
+    assert (meta_of(path)['exit_code'], meta_of(tmp_path / 'run-1.db')['exit_code']) == (3, 2)
+    with gput.Tracker(tracking_file=path, disable_logs=True):
+        pass
+    assert names(tmp_path) == ['run-1.db', 'run-2.db', 'run.db']
 
 
 def test_a_recording_is_overwritten_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -269,7 +279,7 @@ def test_a_sampler_that_was_killed_leaves_an_incomplete_file_and_a_result(tmp_pa
 def test_a_file_that_cannot_be_made_stops_the_start_and_leaves_nothing(tmp_path: Path) -> None:
     tracker = gput.Tracker(tracking_file=tmp_path / 'run.db')
     (tmp_path / 'run.db').write_text('made meanwhile')
-    with pytest.raises(ValueError, match='not there yet'):
+    with pytest.raises(ValueError, match='must be a new file'):
         tracker.start()
     assert (tmp_path / 'run.db').read_text() == 'made meanwhile'
 

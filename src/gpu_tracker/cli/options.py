@@ -64,9 +64,8 @@ class Values(dict[str, 'str | bool | list[str] | None']):
         given = self.get(option)
         parts = [part.strip() for part in given.split(',')] if isinstance(given, str) else []
         is_one_of_several = len(parts) > 1 and error.value in parts
-        accepted = error.accepted.replace('unless overwrite', 'unless --overwrite')
         value = given if parts and not is_one_of_several else error.value
-        return ParameterError(self.name(option), value, accepted, error.advice)
+        return ParameterError(self.name(option), value, error.accepted, error.advice)
 
 
 def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | str:

@@ -108,7 +108,7 @@ def _track_held(request: Request, regions: CommandRegions, view: LiveView | None
         return output.not_started(request.words[0], error)
     signals.to(lambda number: _send(command.process_id, number))
     if run is not None:
-        run.files.keep()
+        run.keep_files()
         if view is not None:
             view.begin()
     started = _StartedCommand(command.process_id)
@@ -154,7 +154,7 @@ def _start(run: Run) -> bool:
     """Start ``run``; print why where that fails, for the command runs already and goes on."""
     try:
         run.start()
-        run.files.keep()
+        run.keep_files()
     except ParameterError as error:
         if error.parameter == 'process_id':
             output.complain('nothing was measured: the command has ended before the sampler was ready')

@@ -83,7 +83,7 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
         request.destination.forget()
         return output.not_started(request.words[0], error)
     if run is not None:
-        run.files.keep()
+        run.keep_files()
         if view is not None:
             view.begin()
     return _follow(command.process_id, run, request, view, group, enforcement)

@@ -25,7 +25,7 @@ def track(request: Request, process_id: int, view: LiveView | None = None) -> in
         output.complain(ended)
     run = tracking.new_run(request, process_id, None)
     run.start()
-    run.files.keep()
+    run.keep_files()
     run.notify_first()
     waiting = Waiting(process_id, handle)
     if view is None:

@@ -83,8 +83,7 @@ def read(text: str, variables: Mapping[str, object]) -> Request:
 
 def refusal(error: ParameterError) -> UsageError:
     """Return what is to be said of a parameter that the tracker refuses, by the name of the option."""
-    accepted = error.accepted.replace('unless overwrite', 'unless --overwrite')
-    return UsageError(f'{_FLAGS.get(error.parameter, error.parameter)} must be {accepted}, not {error.value!r}')
+    return UsageError(f'{_FLAGS.get(error.parameter, error.parameter)} must be {error.accepted}, not {error.value!r}')
 
 
 def end_of_options(line: str) -> int:

@@ -261,7 +261,7 @@ OPTIONS = (
         ('--overwrite',),
         default=False,
         in_notebook=True,
-        help='Replace an existing recording.',
+        help='Replace the older recording of --record, instead of renaming it.',
     ),
     Option(
         'tracking_file',

@@ -162,6 +162,13 @@ class Run:
         finally:
             session.end()
 
+    def keep_files(self) -> None:
+        """Keep the files of the run, which has begun, and report an older recording that was renamed for it."""
+        self.files.keep()
+        if self.files.renamed is not None:
+            path, renamed = map(os.path.basename, self.files.renamed)
+            self._warn(f'{path}: the older recording is now {renamed}.')
+
     def notify_first(self) -> None:
         """Pass on what the sampler has said at its start; an exception of that leaves the run as it is."""
         self._notify_new(self._first_messages)

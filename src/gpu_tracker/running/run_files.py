@@ -52,6 +52,12 @@ class RunFiles:
         return self._file is not None
 
     @property
+    def renamed(self) -> tuple[str, str] | None:
+        """The path of the recording, and the new one of an older recording that had it; None: there was none."""
+        file = self._file
+        return None if file is None or file.renamed is None else (file.path, file.renamed)
+
+    @property
     def recording(self) -> str | None:
         """The path of the recording; None if none was asked for."""
         if self._rank is not None:

@@ -81,11 +81,9 @@ def test_a_report_needs_a_recording() -> None:
 
 
 def test_what_the_tracker_refuses_is_said_of_the_option() -> None:
-    error = ParameterError(
-        'tracking_file', 'x.db', 'the path of a file that is not there yet, unless overwrite is given'
-    )
+    error = ParameterError('tracking_file', 'x.db', 'a new file, or an older recording, also of gpu-tracker 5')
     assert str(options.refusal(error)) == (
-        "--tf must be the path of a file that is not there yet, unless --overwrite is given, not 'x.db'"
+        "--tf must be a new file, or an older recording, also of gpu-tracker 5, not 'x.db'"
     )
     assert str(options.refusal(ParameterError('sleep_time', 'x', 'a positive number of seconds'))) == (
         "--st must be a positive number of seconds, not 'x'"

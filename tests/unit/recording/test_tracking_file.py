@@ -42,13 +42,33 @@ def another_database(path: Path) -> None:
     connection.close()
 
 
-def test_a_file_that_is_there_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / 'run.db'
+@pytest.mark.parametrize('make', [a_recording, a_tracking_file_of_5])
+def test_an_older_recording_gets_the_first_free_number(tmp_path: Path, make) -> None:
+    path, other = tmp_path / 'run.db', tmp_path / 'run-1.db'
+    make(path)
+    other.write_text('mine')
+    before = path.read_bytes()
+    file = TrackingFile(str(path), overwrite=False)
+    file.create()
+    file.hand_over()
+    file.keep()
+    assert file.renamed == str(tmp_path / 'run-2.db')
+    assert (tmp_path / 'run-2.db').read_bytes() == before
+    assert (path.read_bytes(), other.read_text()) == (b'', 'mine')
+    assert sorted(os.listdir(tmp_path)) == ['run-1.db', 'run-2.db', 'run.db']
+
+
+def test_the_journal_of_a_killed_run_is_renamed_with_it_and_both_return_if_there_is_no_run(tmp_path: Path) -> None:
+    path, journal = tmp_path / 'run.db', tmp_path / 'run.db-journal'
     a_recording(path)
-    expected = (
-        f'tracking_file must be the path of a file that is not there yet, unless overwrite is given, not {path!r}'
-    )
-    assert refusal(path) == expected
+    journal.write_bytes(b'\xd9\xd5\x05\xf9\x20\xa1\x63\xd7' + bytes(504))
+    before = path.read_bytes(), journal.read_bytes()
+    file = TrackingFile(str(path), overwrite=False)
+    file.create()
+    assert sorted(os.listdir(tmp_path)) == ['run-1.db', 'run-1.db-journal', 'run.db']
+    file.discard()
+    assert (path.read_bytes(), journal.read_bytes()) == before
+    assert sorted(os.listdir(tmp_path)) == ['run.db', 'run.db-journal']
 
 
 @pytest.mark.parametrize(
@@ -96,23 +116,33 @@ def test_a_csv_file_of_gpu_tracker_5_may_be_overwritten(tmp_path: Path) -> None:
     assert Options(tracking_file=path, overwrite=True).records_rows_only
 
 
-@pytest.mark.parametrize('make', [another_database, lambda path: path.write_text('a letter')])
-def test_nothing_else_is_overwritten(tmp_path: Path, make) -> None:
+@pytest.mark.parametrize(
+    ('make', 'overwrite'),
+    [
+        (another_database, True),
+        (another_database, False),
+        (lambda path: path.write_text('a letter'), True),
+        (lambda path: path.write_text('a letter'), False),
+        (os.mknod, False),
+    ],
+)
+def test_nothing_else_is_overwritten_or_renamed(tmp_path: Path, make, *, overwrite: bool) -> None:
     path = tmp_path / 'run.db'
     make(path)
     before = path.read_bytes()
-    accepted = 'a recording or a tracking file of gpu-tracker 5, where it is to be overwritten'
-    assert refusal(path, overwrite=True) == f'tracking_file must be {accepted}, not {path!r}'
+    accepted = 'a new file, or an older recording, also of gpu-tracker 5'
+    assert refusal(path, overwrite=overwrite) == f'tracking_file must be {accepted}, not {path!r}'
     assert path.read_bytes() == before
 
 
-def test_a_file_that_another_run_writes_is_not_overwritten(tmp_path: Path) -> None:
+@pytest.mark.parametrize('overwrite', [True, False])
+def test_a_file_that_another_run_writes_is_refused(tmp_path: Path, *, overwrite: bool) -> None:
     path = tmp_path / 'run.db'
     a_recording(path)
     with path.open('rb') as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         expected = f'tracking_file must be a file that no other run is writing, not {path!r}'
-        assert refusal(path, overwrite=True) == expected
+        assert refusal(path, overwrite=overwrite) == expected
 
 
 def test_something_in_the_place_of_the_journal_is_left_alone(tmp_path: Path) -> None:

@@ -35,28 +35,28 @@ class TrackingFile:
     """A new file for a recording.
 
     :param path: Its absolute path, without symbolic links.
-    :param overwrite: Whether an older recording there is replaced.
+    :param overwrite: Whether an older recording there is replaced; else it gets a number in its name.
+    :ivar renamed: The new path of the older recording; None: it has none.
     :ivar handle: A descriptor by which it is locked; None where it was handed over.
     """
 
     def __init__(self, path: str, *, overwrite: bool) -> None:
         self.path = path
         self.handle: int | None = None
+        self.renamed: str | None = None
         self._overwrite = overwrite
         self._replaced: str | None = None
         self._identity: os.stat_result | None = None
 
     def create(self) -> None:
-        """Make the file and lock it; one that it replaces is kept aside until :meth:`keep`.
+        """Make the file and lock it; an older one is moved aside, and removed by :meth:`keep` if it is replaced.
 
         :raises ParameterError: where it may not be made.
         """
         check(self.path, self.path, overwrite=self._overwrite)
-        if os.path.lexists(self.path):
-            aside = f'{self.path}.{os.getpid()}.replaced'
-            os.rename(self.path, aside)
-            self._replaced = aside
         try:
+            if os.path.lexists(self.path):
+                self._replaced = self._move_aside()
             self._create()
         except OSError as error:
             self.discard()
@@ -71,9 +71,9 @@ class TrackingFile:
 
     def keep(self) -> None:
         """Remove what was replaced: the run has begun."""
-        if self._replaced is not None:
+        if self._replaced is not None and self._overwrite:
             _unlink(self._replaced)
-            self._replaced = None
+        self._replaced = None
 
     def discard(self) -> None:
         """Remove the file and put back what was replaced: there was no run."""
@@ -89,7 +89,23 @@ class TrackingFile:
         if self._replaced is not None:
             if not os.path.lexists(self.path):
                 os.rename(self._replaced, self.path)
+                if not self._overwrite:
+                    _move_journal(self._replaced, self.path)
             self._replaced = None
+
+    def _move_aside(self) -> str:
+        if self._overwrite:
+            aside = f'{self.path}.{os.getpid()}.replaced'
+            os.rename(self.path, aside)
+            return aside
+        self.renamed = _free_path(self.path)
+        try:
+            os.replace(self.path, self.renamed)
+        except OSError:
+            _unlink(self.renamed)
+            raise
+        _move_journal(self.path, self.renamed)
+        return self.renamed
 
     def _create(self) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, 'O_CLOEXEC', 0)
@@ -144,22 +160,21 @@ def _fault(path: str, *, overwrite: bool) -> str | None:
         return f'a path that can be written ({error.strerror})'
     if not stat.S_ISREG(mode):
         return 'the path of a file, not of a folder' if stat.S_ISDIR(mode) else 'the path of a regular file'
-    if not overwrite:
-        return 'the path of a file that is not there yet, unless overwrite is given'
-    return _fault_of_older_file(path) or _fault_of_journal(path)
+    return _fault_of_older_file(path, overwrite=overwrite) or _fault_of_journal(path)
 
 
-def _fault_of_older_file(path: str) -> str | None:
-    """Return what would be accepted in place of a file that is to be overwritten."""
+def _fault_of_older_file(path: str, *, overwrite: bool) -> str | None:
+    """Return what would be accepted in place of a file that is to be renamed or overwritten."""
     try:
         handle = os.open(path, _READING)
     except OSError as error:
-        return f'a recording that can be read, so that it may be overwritten ({error.strerror})'
+        return f'a new file, or an older recording that can be read ({error.strerror})'
     try:
         if _is_locked(handle):
             return 'a file that no other run is writing'
-        if not _is_recording(os.read(handle, _BEGINNING)):
-            return 'a recording or a tracking file of gpu-tracker 5, where it is to be overwritten'
+        beginning = os.read(handle, _BEGINNING)
+        if not (_is_recording(beginning) or (overwrite and not beginning)):
+            return 'a new file, or an older recording, also of gpu-tracker 5'
     finally:
         os.close(handle)
     return None
@@ -183,8 +198,8 @@ def _fault_of_journal(path: str) -> str | None:
 
 
 def _is_recording(beginning: bytes) -> bool:
-    """Return whether a file with that beginning may be overwritten: ours, one of gpu-tracker 5, or an empty one."""
-    if not beginning or beginning.startswith(_CSV_START):
+    """Return whether a file with that beginning is a recording of ours or of gpu-tracker 5."""
+    if beginning.startswith(_CSV_START):
         return True
     if not beginning.startswith(_SQLITE):
         return False
@@ -202,6 +217,28 @@ def _is_locked(handle: int) -> bool:
         except OSError:
             return False  # this file system has no locks
     return False
+
+
+def _free_path(path: str) -> str:
+    """Make an empty file beside ``path``, with the first free number in its name, and return its path."""
+    stem, ending = os.path.splitext(path)
+    number = 1
+    while True:
+        found = f'{stem}-{number}{ending}'
+        try:
+            os.close(os.open(found, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            number += 1
+        else:
+            return found
+
+
+def _move_journal(old: str, new: str) -> None:
+    """Move the journal that a killed run has left: without it the recording may be damaged."""
+    try:
+        os.replace(f'{old}-journal', f'{new}-journal')
+    except OSError:
+        pass  # it is not there, as usual
 
 
 def _unlink(path: str) -> None:
