@@ -120,17 +120,14 @@ def test_io_and_power_are_rates(tmp_path: Path) -> None:
     ]
 
 
-def test_the_sm_activity_of_the_gpus_is_shown_below_them(tmp_path: Path) -> None:
+def test_the_sm_activity_of_the_gpus_is_one_figure(tmp_path: Path) -> None:
     column = Column('gpu_sm_activity', 'percent', GAUGE, '')
     percents = (30.0, 81.0, 40.0)
     rows = [(t, {**values, 'gpu_sm_activity': percents[n]}) for n, (t, values) in enumerate(busy_rows(3))]
     recorded: dict[str, Any] = {'columns': (*DEFAULT_COLUMNS, column), 'rows': rows}
     gpus = {'gpus': [(1, 'GPU-a', 'A', 10 * 1024)], 'gpu_samples': [(0, 1, 2048, 1024, 100)]}
     state = state_of(tmp_path / 'run.db', **recorded, **gpus)
-    assert [figure[:6] for figure in state.figures[3:]] == [
-        ('GPU 0', 'percent', 1.0, 1.0, 1.0, 100.0),
-        ('GPU SM', 'percent', 40.0, 40.0, 81.0, 100.0),
-    ]
+    assert [figure[:6] for figure in state.figures[2:]] == [('GPU SM', 'percent', 40.0, 40.0, 81.0, 100.0)]
     assert [figure.name for figure in state_of(tmp_path / 'none.db', **recorded).figures] == ['RAM', 'CPU']
 
 
