@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from gpu_tracker.errors import ParameterError
-from gpu_tracker.real import os
+from gpu_tracker.real import os, time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ _TOO_LARGE = 10**_MOST_DIGITS
 _MOST_ANCESTORS = 200
 _UNSAFE = re.compile(r'[^A-Za-z0-9._+@=-]')
 _PLACEHOLDER = re.compile(r'\{(\w*)\}')
-_PLACEHOLDERS = ('job', 'rank', 'node', 'pid')
+_OF_PROCESS = ('job', 'rank', 'node', 'pid')
+_PLACEHOLDERS = (*_OF_PROCESS, 'date')
 _NO_ID = 'none'
 """What torchrun calls a run without a name."""
 _MEBIBYTE = 2**20
@@ -255,12 +256,13 @@ def identity_of(pid: int) -> dict[str, Any] | None:
     return identify(environment_of(pid), pid) or identify(os.environ, pid, only_certain=True)
 
 
-def expand(path: str, parameter: str, identity: Mapping[str, Any] | None) -> str:
-    """Return ``path`` with ``{job}``, ``{rank}``, ``{node}`` and ``{pid}`` replaced by what they stand for.
+def expand(path: str, parameter: str, identity: Mapping[str, Any] | None, now: float | None = None) -> str:
+    """Return ``path`` with ``{job}``, ``{rank}``, ``{node}``, ``{pid}`` and ``{date}`` replaced by their values.
 
     :param parameter: What the path was given to, for errors.
     :param identity: See :func:`identify`.
-    :raises ParameterError: where something else stands in braces, or what it stands for is not known.
+    :param now: In seconds since 1970; None: the present time.
+    :raises ParameterError: if something else stands in braces, or a value is unknown.
     """
     names = _PLACEHOLDER.findall(path)
     if not names:
@@ -270,12 +272,13 @@ def expand(path: str, parameter: str, identity: Mapping[str, Any] | None) -> str
         'rank': None if identity is None or identity['rank'] is None else str(identity['rank']),
         'node': host_name() if identity is None else identity['node'],
         'pid': str(os.getpid()),
+        'date': time.strftime('%Y-%m-%d-%H%M%S', time.localtime(now)),
     }
     for name in names:
         if name not in known:
-            raise ParameterError(parameter, path, 'a path in which {job}, {rank}, {node} and {pid} may stand')
+            raise ParameterError(parameter, path, 'a path with {job}, {rank}, {node}, {pid} or {date}')
         if known[name] is None:
-            possible = ' or '.join(f'{{{other}}}' for other in _PLACEHOLDERS if known[other] is not None)
+            possible = ' or '.join(f'{{{other}}}' for other in _OF_PROCESS if known[other] is not None)
             source = 'no launcher has started this' if identity is None else f'{identity["launcher"]} does not say it'
             raise ParameterError(parameter, path, f'a path without {{{name}}}, since {source}: use {possible}')
     return _PLACEHOLDER.sub(lambda match: _part_of_path(known[match[1]] or ''), path)

@@ -64,7 +64,7 @@ class Tracker:
     :param job_folder: A folder that all ranks of a job share, into which this one writes what it has used, with a
         recording; see :doc:`jobs`. It is made where it is missing.
     :param job: The place of the process in its job; where not given, it is taken from the variables that launchers set.
-        In the three paths ``{job}``, ``{rank}``, ``{node}`` and ``{pid}`` stand for what is in it, and for the process.
+        In the three paths ``{job}``, ``{rank}``, ``{node}``, ``{pid}`` and ``{date}`` are replaced.
     :raises ValueError: where a parameter has a value that cannot be used; it names the parameter, the value and what is
         accepted.
     """

@@ -53,12 +53,12 @@ def shared(option: str, name: str, example: str, whose: str = 'rank 1 of 4') -> 
             '-o', 'u-{rank}', {'GPU_TRACKER_SIZE': '1', 'GPU_TRACKER_JOB': '', **ARRAY},
             shared('--output', '{job}', 'u-{rank}-{job}', 'task 2 of an array'),
         ),
-        ('-o', 'u-{rnak}', {}, '--output must be a path in which {job}, {rank}, {node} and {pid} may stand'),
+        ('-o', 'u-{rnak}', {}, '--output must be a path with {job}, {rank}, {node}, {pid} or {date}'),
         (
             '--tf', 'u-{rank}', {'GPU_TRACKER_RANK': ''},
             '--tf must be a path without {rank}, since gpu-tracker does not say it: use {job} or {node} or {pid}',
         ),
-        ('--job', 'j-{x}', {}, '--job must be a path in which {job}, {rank}, {node} and {pid} may stand'),
+        ('--job', 'j-{x}', {}, '--job must be a path with {job}, {rank}, {node}, {pid} or {date}'),
     ],
 )  # fmt: skip
 def test_a_path_that_is_not_for_this_rank_alone_starts_nothing_and_touches_nothing(

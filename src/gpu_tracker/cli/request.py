@@ -199,8 +199,8 @@ def _check_recording(values: options.Values, parameters: dict[str, Any]) -> None
     if path is not None:
         parameters['tracking_file'] = path
     if (folder := _text(values, '--job')) is not None:
-        if '{rank}' in folder or '{pid}' in folder:
-            raise ParameterError('--job', folder, 'the same folder for all ranks, without {rank} and {pid}')
+        if any(name in folder for name in ('{rank}', '{pid}', '{date}')):
+            raise ParameterError('--job', folder, 'the same folder for all ranks, without {rank}, {pid} and {date}')
         parameters['job_folder'] = job.expand(parameters['job_folder'], '--job', _identity(values))
 
 

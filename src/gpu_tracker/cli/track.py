@@ -75,8 +75,9 @@ More options:
   -h --help               Print this text.
   -v --version            Print the version.
 
-{{job}}, {{rank}}, {{node}} and {{pid}} are replaced in the paths of -o, --record and --job.
-The launcher (Slurm, mpirun, torchrun and others) sets job, rank and node.
+{{job}}, {{rank}}, {{node}}, {{pid}} and {{date}} are replaced in the paths of -o and
+--record, {{job}} and {{node}} also in that of --job. The launcher (Slurm, mpirun,
+torchrun and others) sets job, rank and node.
 
 Environment variables set defaults: GPU_TRACKER_FORMAT=json, GPU_TRACKER_QUIET=1,
 GPU_TRACKER_SLEEP_TIME=0.1. A default that does not fit other options is ignored.

@@ -279,7 +279,7 @@ def test_braces_stand_for_what_is_known() -> None:
     [
         (
             'x-{rnak}.json', identity(rank=1),
-            "-o must be a path in which {job}, {rank}, {node} and {pid} may stand, not 'x-{rnak}.json'",
+            "-o must be a path with {job}, {rank}, {node}, {pid} or {date}, not 'x-{rnak}.json'",
         ),
         (
             'x-{job}.json', identity(rank=1, node='n1'),

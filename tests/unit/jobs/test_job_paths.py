@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 import pytest
@@ -52,12 +53,22 @@ def test_the_process_is_known_without_a_launcher_and_so_is_the_machine() -> None
     assert expand('{node}', '-o', None) == os.uname().nodename
 
 
+def test_the_date_is_that_of_the_local_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('TZ', 'XYZ-2')
+    time.tzset()
+    try:
+        assert expand('run-{date}.db', '-o', None, now=1772372700.9) == 'run-2026-03-01-154500.db'
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 @pytest.mark.parametrize(
     ('path', 'known', 'message'),
     [
-        ('{}', {}, "-o must be a path in which {job}, {rank}, {node} and {pid} may stand, not '{}'"),
-        ('{Job}', {'job': '1'}, "-o must be a path in which {job}, {rank}, {node} and {pid} may stand, not '{Job}'"),
-        ('{pid}{0}', {}, "-o must be a path in which {job}, {rank}, {node} and {pid} may stand, not '{pid}{0}'"),
+        ('{}', {}, "-o must be a path with {job}, {rank}, {node}, {pid} or {date}, not '{}'"),
+        ('{Job}', {'job': '1'}, "-o must be a path with {job}, {rank}, {node}, {pid} or {date}, not '{Job}'"),
+        ('{pid}{0}', {}, "-o must be a path with {job}, {rank}, {node}, {pid} or {date}, not '{pid}{0}'"),
         (
             '{rank}', {'job': '1', 'node': 'n1'},
             "-o must be a path without {rank}, since slurm does not say it: use {job} or {node} or {pid}, not '{rank}'",
