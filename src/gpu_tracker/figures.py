@@ -283,6 +283,8 @@ class Line(NamedTuple):
     when: Condition = _always
 
 
+_ASKED_FOR = ('own_group', 'gpu_activity', 'io', 'energy', 'cuda')
+"""Sections that a run has if they were asked for."""
 LINES = (
     Line('Time', '{compute_time.time}[, {termination_reason}][, {exceeded_limits}][; {job}]'),
     Line(
@@ -327,7 +329,7 @@ LINES = (
     Line(
         'Own group',
         'none could be had',
-        lambda usage: usage.own_group is not None and usage.own_group.made_in is None,
+        lambda usage: usage.own_group.made_in is None,
     ),
     Line(
         '',
@@ -527,13 +529,28 @@ def lines(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
     for line in LINES:
         if line.title == EACH_GPU:
             yield from lines_of_gpus(usage)
-            continue
-        found = _FIGURE.search(line.text)
-        if (found is None or _has_section(usage, found[1])) and line.when(usage):
+        elif _has_line(usage, line):
             yield line.title, fill(line.text, usage)
     for row, paths in rows(usage):
         if row.in_summary and shown.isdisjoint(paths):
             yield row.label, text(usage, paths[-1])
+
+
+def lines_of_sections(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
+    """Yield the lines of the summary that are about sections which were asked for."""
+    for line in LINES:
+        if line.title != EACH_GPU and _section_of(line) in _ASKED_FOR and _has_line(usage, line):
+            yield line.title, fill(line.text, usage)
+
+
+def _has_line(usage: Any, line: Line) -> bool:  # noqa: ANN401 - as above
+    return getattr(usage, _section_of(line)) is not None and line.when(usage)
+
+
+def _section_of(line: Line) -> str:
+    """Return the section of the first figure of a line; a line without figures is about the control group."""
+    found = _FIGURE.search(line.text)
+    return 'own_group' if found is None else found[1].partition('.')[0]
 
 
 def short(usage: Any) -> str:  # noqa: ANN401 - as above
@@ -563,10 +580,6 @@ def lines_of_gpus(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as
         yield label(gpu.vendor, gpu.index), f'not used; {line}' if is_unused else line
     if len(gpus) > _MOST_GPUS:
         yield '', f'and {len(gpus) - _MOST_GPUS} more GPUs'
-
-
-def _has_section(usage: Any, path: str) -> bool:  # noqa: ANN401 - as above
-    return getattr(usage, path.partition('.')[0]) is not None
 
 
 def rows(usage: Any) -> Iterator[tuple[Figure, list[str]]]:  # noqa: ANN401 - as above
