@@ -50,13 +50,13 @@ class Request(NamedTuple):
     ``verbose`` asks for the record of the sampling, ``live`` for a view of the run. ``commit_interval`` is in seconds;
     None: the usual one of a recording. ``limits`` end the command; None: there are none. ``own_group`` asks for a
     control group of the command's own. ``quiet`` asks for no lines about the run. ``adaptive`` names the figures with
-    a unit of their own in the text.
+    a unit of their own in the text. ``format`` is None for the short report on standard error.
     """
 
     words: list[str]
     process_id: int | None
     destination: output.Destination
-    format: str
+    format: str | None
     verbose: bool
     parameters: Mapping[str, Any]
     values: options.Values
@@ -70,7 +70,12 @@ class Request(NamedTuple):
     @property
     def form(self) -> tuple[str, tuple[str, ...], list[str]]:
         """The fields of a :class:`gpu_tracker.result.formats.Form`."""
-        return self.format, self.adaptive, self.words if self.format == 'csv' else []
+        return self.format or '', self.adaptive, self.words if self.format == 'csv' else []
+
+    @property
+    def announces_end(self) -> bool:
+        """Whether a line is printed when the tracking is complete."""
+        return not (self.quiet or self.is_silent or self.values['<command>'])
 
     @property
     def is_silent(self) -> bool:
@@ -93,6 +98,10 @@ def read_request(values: options.Values) -> Request:
     for names, message in _conflicts(values):
         if not any(map(values.drop_default, names)):
             raise options.UsageError(message)
+    report_format = _format(values)
+    if report_format is None:
+        not_given = (kind for option, (kind, _) in _ADAPTIVE.items() if option not in values.written)
+        adaptive = (*adaptive, *not_given)
     limits = _limits(values)
     appends = bool(values['--append'])
     destination = output.Destination(_own_path(values, '--output', shared=appends), appends=appends)
@@ -103,7 +112,7 @@ def read_request(values: options.Values) -> Request:
         words=words_of(values),
         process_id=None if pid is None else process_id(pid),
         destination=destination,
-        format=_text(values, '--format') or '',
+        format=report_format,
         verbose=bool(values['--verbose']),
         parameters=parameters,
         values=values,
@@ -113,6 +122,13 @@ def read_request(values: options.Values) -> Request:
         quiet=bool(values['--quiet']),
         adaptive=adaptive,
     )
+
+
+def _format(values: options.Values) -> str | None:
+    """Return the format of the report; None: the short report of a command that was given as words."""
+    given = _text(values, '--format')
+    is_short = given is None and values['<command>'] and values['--output'] is None
+    return None if is_short else 'text' if given is None else given
 
 
 _Conflict = tuple[tuple[str, ...], str]
@@ -155,7 +171,7 @@ def take_adaptive_units(values: options.Values) -> tuple[str, ...]:
     """
     found = []
     for option, (kind, unit) in _ADAPTIVE.items():
-        is_shown = values['--format'] in {'text', 'summary'}
+        is_shown = values['--format'] in {None, 'text', 'summary'}
         if _is_auto(values, option) and not is_shown and not any(map(values.drop_default, (option, '--format'))):
             raise options.UsageError(f'{values.name(option)}=auto is for --format=text and summary alone')
         if _is_auto(values, option):

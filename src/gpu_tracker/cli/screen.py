@@ -17,16 +17,16 @@ _CLEAR_BELOW = '\x1b[J'
 _MOST_DIGITS = 4
 
 
-def width() -> int | None:
-    """Return how many columns the terminal has, None where standard output is none.
+def width(handle: int = STANDARD_OUTPUT) -> int | None:
+    """Return how many columns the terminal has; None if standard output, or ``handle``, is none.
 
     The variable COLUMNS comes first, as in other programs.
     """
-    if not os.isatty(STANDARD_OUTPUT):
+    if not os.isatty(handle):
         return None
     given = os.environ.get('COLUMNS', '')
     is_usable = given.isdecimal() and len(given) <= _MOST_DIGITS and int(given) > 0
-    return int(given) if is_usable else _size()[0]
+    return int(given) if is_usable else _size(handle)[0]
 
 
 def shows_colors(handle: int = STANDARD_OUTPUT) -> bool:
@@ -65,9 +65,9 @@ class Place:
         return min(width() or _size()[0], _size()[0])
 
 
-def _size() -> tuple[int, int]:
+def _size(handle: int = STANDARD_OUTPUT) -> tuple[int, int]:
     """Return columns and lines; a terminal that does not know them, as over a serial line, has 80 and 24."""
-    columns, lines = os.get_terminal_size(STANDARD_OUTPUT)
+    columns, lines = os.get_terminal_size(handle)
     return columns or 80, lines or 24
 
 

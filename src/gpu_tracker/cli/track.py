@@ -41,10 +41,11 @@ Options:
                           report, or begins with a dash.
   --pid=<pid>             Track a running process by its ID, until it ends or you
                           press Ctrl-C.
-  -o --output=<file>      Write the report to this file; - is standard output, the
-                          default.
+  -o --output=<file>      Write the report to this file; - is standard output.
   -f --format=<format>    text, json, summary (at most twelve lines) or csv (a
-                          header and one line for the run). [default: text]
+                          header and one line for the run). Without -f and -o, a
+                          short report goes to standard error; with -e or --pid,
+                          text goes to standard output.
 {common}
   --time-limit=<time>     End the command and everything it started after this time,
                           such as 90 (seconds), 30m or 1.5h. See Limits below.
@@ -71,7 +72,8 @@ More options:
   --verbose               Also print statistics of the sampling: samples, delays,
                           cost, and why figures may be too low.
   -q --quiet              Print only errors and the report: no warnings, no exit
-                          status of the command.
+                          status of the command. Of the short report, only how
+                          the command has failed.
   -h --help               Print this text.
   -v --version            Print the version.
 

@@ -29,8 +29,8 @@ def notify(level: str, text: str) -> None:
 
 
 def say(request: Request, text: str) -> None:
-    """Print a line about the run, unless there are as many of them as the job has ranks."""
-    if not request.is_silent and not request.quiet:
+    """Print a line about the end of the run, if one is wanted."""
+    if request.announces_end:
         output.say(text)
 
 
@@ -41,7 +41,7 @@ def check_format(request: Request) -> None:
         FORMATS_ACCEPTED,
     )
 
-    if request.format not in FORMATS:
+    if request.format is not None and request.format not in FORMATS:
         raise ParameterError('--format', request.format, FORMATS_ACCEPTED)
 
 
@@ -204,13 +204,17 @@ def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
             _warn_of_unknown(run.usage(), request.limits)
         if request.is_silent and run.is_in_folder:
             return True
+        if request.verbose:
+            output.say(str(run.sampling()))
+        if request.format is None:
+            from gpu_tracker.cli import short_report  # noqa: PLC0415 (as above)
+
+            short_report.print_report(run, request, exit_code)
+            return True
         from gpu_tracker.result.formats import Form  # noqa: PLC0415 (as above)
 
         report = Form(*request.form).render(run.usage(), exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False
-    if request.verbose:
-        for line in str(run.sampling()).splitlines():
-            output.say(line)
     return request.destination.write(report)

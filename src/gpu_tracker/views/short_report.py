@@ -147,7 +147,7 @@ def ending(
     if usage.exceeded_limits:
         how += f', {ended_beyond(usage.exceeded_limits)}'
     problem = usage.control_group.problem if usage.control_group is not None else None
-    command = printable(shlex.join(words)) or 'the process'
+    command = printable(' '.join(shlex.join(words).split()))
     color = surface.color and has_failed(usage, exit_code)
     lines = [*_heading(command, how, surface.width), *(() if problem is None else _wrapped(problem, surface.width))]
     return '\n'.join(f'{_RED}{_shown(one, surface)}{_PLAIN}' if color else _shown(one, surface) for one in lines)

@@ -83,7 +83,7 @@ def test_units_as_people_type_them_reach_the_tracker() -> None:
 
 
 def test_adaptive_units_are_base_units_until_they_are_shown() -> None:
-    request = read('--ru=auto', '--tu=Auto', 'true')
+    request = read('--ru=auto', '--tu=Auto', '-e', 'true')
     assert request.adaptive == ('ram', 'time')
     assert (request.parameters['ram_unit'], request.parameters['gpu_ram_unit']) == ('bytes', 'gigabytes')
     assert request.parameters['time_unit'] == 'seconds'
@@ -93,6 +93,35 @@ def test_adaptive_units_are_base_units_until_they_are_shown() -> None:
         with pytest.raises(UsageError) as raised:
             read('--gru=auto', '-f', written, 'true')
         assert str(raised.value) == '--gru=auto is for --format=text and summary alone'
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'expected'),
+    [
+        (['true'], None),
+        (['--verbose', '--sections=io', '--', 'true'], None),
+        (['-e', 'true'], 'text'),
+        (['--pid=1'], 'text'),
+        (['-o', '-', 'true'], 'text'),
+        (['-f', 'text', 'true'], 'text'),
+        (['--json', 'true'], 'json'),
+    ],
+)
+def test_words_without_format_and_output_get_the_short_report(arguments: list[str], expected: str | None) -> None:
+    assert read(*arguments).format == expected
+
+
+def test_the_short_report_has_the_units_that_were_given_and_else_those_that_suit() -> None:
+    assert read('true').adaptive == ('ram', 'gpu_ram', 'time')
+    assert read('--ram-unit=GB', '--tu=auto', 'true').adaptive == ('time', 'gpu_ram')
+    assert read('-e', 'true').adaptive == ()
+
+
+def test_the_end_is_announced_with_e_and_pid_alone() -> None:
+    assert [read(*words).announces_end for words in (['-e', 'true'], ['--pid=1'], ['-f', 'json', 'true'])] == [
+        True, True, False,
+    ]  # fmt: skip
+    assert not read('-q', '-e', 'true').announces_end
 
 
 def test_quiet_runs_print_no_warnings() -> None:
@@ -378,7 +407,7 @@ def test_options_that_are_not_given_come_from_the_environment(monkeypatch: pytes
         ({'APPEND': '1'}, ['true'], {'--append': False}),
         ({'APPEND': '1', 'FORMAT': 'csv'}, ['-o', 'runs.csv', 'true'], {'--append': True}),
         ({'RAM_UNIT': 'auto'}, ['--json', 'true'], {'--ru': 'gigabytes', '--format': 'json'}),
-        ({'FORMAT': 'json'}, ['--time-unit=auto', 'true'], {'--tu': 'seconds', '--format': 'text'}),
+        ({'FORMAT': 'json'}, ['--time-unit=auto', 'true'], {'--tu': 'seconds', '--format': None}),
         ({'RAM_UNIT': 'auto', 'FORMAT': 'csv'}, ['true'], {'--ru': 'gigabytes', '--format': 'csv'}),
     ],
 )
@@ -401,7 +430,7 @@ def test_what_has_no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(f'GPU_TRACKER_{name}', '1')
     monkeypatch.setenv('GPU_TRACKER_JSON', '1')
     request = read('true')
-    assert (request.words, request.process_id, request.format) == (['true'], None, 'text')
+    assert (request.words, request.process_id, request.format) == (['true'], None, None)
     assert request.destination.replaceable is None
     assert 'job_folder' not in request.parameters
 

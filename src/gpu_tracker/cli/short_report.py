@@ -1,0 +1,107 @@
+"""Prints the short report of a command on standard error, with what its recording adds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from gpu_tracker.background import call_in_time
+from gpu_tracker.cli import output, screen
+from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.figures import place_of
+from gpu_tracker.views.live.quantities import ASCII, symbols_of
+from gpu_tracker.views.short_report import Part, Recorded, Surface, ending, has_failed, short_report
+
+if TYPE_CHECKING:
+    from gpu_tracker.cli.request import Request
+    from gpu_tracker.recording.reading.recording import Recording
+    from gpu_tracker.result.usage import ResourceUsage
+    from gpu_tracker.running.run import Run
+
+_TIMEOUT = 0.5
+"""Seconds for reading the recording. A longer one has no curves and parts in the report."""
+_CURVE = 12
+"""Characters."""
+
+
+def print_report(run: Run, request: Request, exit_code: int | None, kept: int | None = None) -> None:
+    """Print the report of an ended command; with ``--quiet`` only how it has failed.
+
+    :param kept: The number of the kept run; None: it was not kept.
+    """
+    usage = run.usage()
+    units = {
+        kind: unit
+        for kind, unit in (
+            ('ram', usage.max_ram.unit),
+            ('gpu_ram', usage.max_gpu_ram.unit),
+            ('time', usage.compute_time.unit),
+        )
+        if kind not in request.adaptive
+    }
+    surface = _surface()
+    if request.quiet:
+        if has_failed(usage, exit_code):
+            output.say(ending(usage, request.words, exit_code, units=units, surface=surface))
+        return
+    path = run.files.recording
+    recorded = Recorded() if path is None else _recorded(path, usage)
+    text = short_report(
+        usage,
+        request.words,
+        exit_code,
+        units=units,
+        recorded=recorded,
+        kept=kept,
+        recording=None if path is None or request.values['--tf'] is None else _shortest(path),
+        surface=surface,
+    )
+    output.say(text)
+
+
+def _shortest(path: str) -> str:
+    try:
+        return min(path, os.path.relpath(path), key=len)
+    except (OSError, ValueError):
+        return path  # the working folder was removed, or is on another drive of Windows
+
+
+def _surface() -> Surface:
+    symbols = symbols_of(os.environ)
+    if sys.stderr is not None and sys.stderr.encoding.lower() != 'utf-8':
+        symbols = ASCII
+    return Surface(screen.width(output.STANDARD_ERROR), symbols, screen.shows_colors(output.STANDARD_ERROR))
+
+
+def _recorded(path: str, usage: ResourceUsage) -> Recorded:
+    """Return what the recording of a run adds to its result, if it can be read in time."""
+    try:
+        return call_in_time(lambda: _read(path, usage), _TIMEOUT)
+    except (GpuTrackerError, OSError):  # a TimeoutError is one
+        return Recorded()
+
+
+def _read(path: str, usage: ResourceUsage) -> Recorded:
+    from gpu_tracker.recording.reading.recording import load  # noqa: PLC0415 - most runs have no recording
+
+    with load(path) as recording:
+        return read_recorded(recording, usage)
+
+
+def read_recorded(recording: Recording, usage: ResourceUsage) -> Recorded:
+    """Return the outermost regions, and the curves of the GPUs that the run has used."""
+    from gpu_tracker.recording.reading.shown import region_figures  # noqa: PLC0415 - as above
+
+    parts = [
+        Part(found.path[0], found.wall_time, found.gpu_utilization if usage.gpus else None)
+        for found in region_figures(recording)[0]
+        if len(found.path) == 1
+    ]
+    places = {gpu.uuid: place_of(gpu) for gpu in usage.gpus or ()}
+    numbers = {gpu.id: places[gpu.uuid] for gpu in recording.gpus if gpu.uuid in places}
+    curves = recording.samples.of_each_gpu(list(numbers), _CURVE)
+    return Recorded(
+        sorted(parts, key=lambda part: -part.seconds),
+        {numbers[number]: found.series['utilization'].mean for number, found in curves.items()},
+    )
