@@ -20,9 +20,9 @@ say "Installing gpu-tracker from $package into .venv-try, with $python"
 environment .venv-try "$python"
 .venv-try/bin/python -m pip install --quiet --disable-pip-version-check "$package" || fail 'could not install gpu-tracker'
 
-say 'Running: gpu-tracker -e "python examples/sort_in_parallel.py" --st=0.1 --ru=megabytes --gru=megabytes --tu=seconds'
+say 'Running: gpu-tracker --interval=0.1 python examples/sort_in_parallel.py'
 PATH="$PWD/.venv-try/bin:$PATH"
 export PATH
-gpu-tracker -e "python examples/sort_in_parallel.py" --st=0.1 --ru=megabytes --gru=megabytes --tu=seconds
+gpu-tracker --interval=0.1 python examples/sort_in_parallel.py
 
 say 'Done. To use it in this shell: . .venv-try/bin/activate'

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 import pytest
 
-from support.documentation_examples import EXAMPLES, DocumentationExamples, check_output, parameters
+from support.documentation_examples import EXAMPLES, ROOT, DocumentationExamples, check_output, parameters, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize('example', parameters('core'))
@@ -34,3 +40,21 @@ def test_numbers_and_ellipses_are_free(expected: str, printed: str) -> None:
 def test_everything_else_is_not(expected: str, printed: str) -> None:
     with pytest.raises(AssertionError, match='here shows'):
         check_output(printed, expected, 'here')
+
+
+class TestReadme:
+    """The commands of README.rst, in a copy of what the checkout has."""
+
+    folder = DocumentationExamples.folder
+    environment = DocumentationExamples.environment
+
+    def test_its_commands_run_twice_in_order(self, folder: Path, environment: dict[str, str]) -> None:
+        commands = re.findall(r'^   (?:\$ )?(gpu-tracker [^#\n]+)', (ROOT / 'README.rst').read_text(), re.MULTILINE)
+        assert [command.split()[1].partition('=')[0] for command in commands] == [
+            'python', '--record', 'watch', 'report',
+        ]  # fmt: skip
+        for _ in range(2):
+            for command in commands:
+                run(['sh', '-c', command], folder, environment, command)
+            assert (folder / 'run.html').exists()
+            (folder / 'run.db').unlink()

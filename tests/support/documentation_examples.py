@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 SORTING = Path('examples', 'sort_in_parallel.py')
 ALL_NUMBERS, FEWER_NUMBERS = 'N_NUMBERS = 8_000_000', 'N_NUMBERS = 300_000'
-AT_LEAST = '≥ '
+BOUNDS = re.compile('≥ | at most')
 """Whether a figure is a lower bound depends on the run."""
 NUMBER = r'\d+(?:\.\d+)?(?:e-?\d+)?'
 SIZE = rf'{NUMBER} (?:B|kB|MB|GB|TB)\b'
@@ -94,7 +94,7 @@ def commands_in(session: str) -> Iterator[tuple[str, str]]:
 
 def pattern_for(expected: str) -> str:
     kinds = (SIZE, TIME, NUMBER)
-    pieces = re.split(rf'(\n *\.\.\.(?=\n|$)|\.\.\.|{"|".join(kinds)})', expected.strip().replace(AT_LEAST, ''))
+    pieces = re.split(rf'(\n *\.\.\.(?=\n|$)|\.\.\.|{"|".join(kinds)})', BOUNDS.sub('', expected.strip()))
     return ''.join(
         '.*'
         if piece.strip() == '...'
@@ -104,7 +104,7 @@ def pattern_for(expected: str) -> str:
 
 
 def check_output(printed: str, expected: str, place: str) -> None:
-    matches = re.fullmatch(pattern_for(expected), printed.strip().replace(AT_LEAST, ''), flags=re.DOTALL)
+    matches = re.fullmatch(pattern_for(expected), BOUNDS.sub('', printed.strip()), flags=re.DOTALL)
     assert matches, f'{place} shows\n{expected}\n\nbut prints\n{printed}'
 
 
