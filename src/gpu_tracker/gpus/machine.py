@@ -11,7 +11,7 @@ from gpu_tracker.errors import ClaimsError, GpuError
 from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.command_lines import FULL, PROGRAM, without_arguments
 from gpu_tracker.gpus.constraints import status_of
-from gpu_tracker.gpus.health import health_as_json
+from gpu_tracker.gpus.health import activity_as_json, health_as_json
 from gpu_tracker.gpus.inventory import Identities, with_claims
 from gpu_tracker.system.users import user_name
 
@@ -145,6 +145,7 @@ def _gpu(gpu: GpuReading, user_name: Callable[[int], str], commands: str) -> dic
         'power_watts': gpu.power,
         'power_limit_watts': gpu.power_limit,
         'health': None if gpu.health is None else health_as_json(gpu.health),
+        'activity': None if gpu.activity is None else activity_as_json(gpu.activity),
         'processes': None if gpu.processes is None else [_process(process, commands) for process in gpu.processes],
         'claim': None if gpu.claim is None else _claim(gpu.claim, user_name, commands),
         'mig_devices': None
