@@ -12,7 +12,7 @@ from typing import Self
 import pytest
 
 import gpu_tracker
-from support.simulated_nvml import Failure, Gpu, Hang, Process, SimulatedDriver
+from support.simulated_nvml import Failure, Gpu, Hang, Mig, Process, SimulatedDriver
 from support.simulated_nvml.probe import until
 from support.waiting import TIMEOUT
 
@@ -251,6 +251,16 @@ def test_visible_gpus_that_a_run_left_unused_are_listed(driver):
         report = program.stop()
     unused = {'system': 0.0, 'main': 0.0, 'descendants': 0.0, 'combined': 0.0}
     assert gpu_use(report) == [(2, unused, 0.0, {'max_percent': 0.0, 'mean_percent': 0.0}, False)]
+
+
+def test_a_gpu_of_which_a_mig_device_is_visible_and_unused_is_listed(driver):
+    parts = [Mig(uuid='MIG-a', gi=1), Mig(uuid='MIG-b', gi=2)]
+    driver.write(gpus=[Gpu(total=GIB), Gpu(total=GIB, mig=parts)])
+    with Program(driver, environment={'CUDA_VISIBLE_DEVICES': 'MIG-b'}) as program:
+        program.start()
+        read_again(driver)
+        report = program.stop()
+    assert [(gpu['index'], gpu['max_ram']['combined']) for gpu in report['gpus']] == [(1, 0.0)]
 
 
 @pytest.mark.parametrize(

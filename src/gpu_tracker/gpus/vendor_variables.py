@@ -64,14 +64,15 @@ def visible_of(vendor: str, gpus: Sequence[GpuReading], environment: Mapping[str
 
 
 def uuids_left(gpus: Sequence[Gpu], environment: Mapping[str, str]) -> frozenset[str]:
-    """Return the UUIDs of the GPUs that the environment leaves, if it restricts any; else none."""
-    by_vendor = {
-        vendor: [GpuReading(gpu) for gpu in gpus if gpu.vendor == vendor] for vendor in {g.vendor for g in gpus}
-    }
+    """Return the UUIDs of the GPUs that the environment leaves, whole or in part, if it restricts any; else none."""
+    by_vendor: dict[str, list[GpuReading]] = {}
+    for gpu in gpus:
+        parts = tuple(GpuReading(part) for part in gpu.mig_devices or ())
+        by_vendor.setdefault(gpu.vendor, []).append(GpuReading(gpu, mig_devices=parts))
     left = [visible_of(vendor, found, environment) for vendor, found in by_vendor.items()]
-    return frozenset(
-        device.uuid for found in left if found.variables for device in found.devices if device.uuid is not None
-    )
+    uuids = {device.uuid for found in left if found.variables for device in found.devices} - {None}
+    whole = {gpu.uuid: {gpu.uuid, *(part.uuid for part in gpu.mig_devices or ())} for gpu in gpus}
+    return frozenset(uuid for uuid, parts in whole.items() if uuid is not None and not uuids.isdisjoint(parts))
 
 
 def _of_cuda(gpus: Sequence[GpuReading], environment: Mapping[str, str]) -> Visible:

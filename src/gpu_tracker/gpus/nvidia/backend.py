@@ -62,7 +62,11 @@ class NvidiaBackend:
     def gpus(self) -> tuple[Gpu, ...]:
         """Return all GPUs of the machine, those that the driver cannot open included."""
         if self._gpus is None:
-            self._gpus = tuple(self._read(device, processes=False, load=False).gpu for device in self._devices)
+            readings = [self._read(device, processes=False, load=False) for device in self._devices]
+            self._gpus = tuple(
+                reading.gpu._replace(mig_devices=tuple(part.gpu for part in reading.mig_devices or ()) or None)
+                for reading in readings
+            )
         return self._gpus
 
     def follow(self, members: frozenset[int]) -> None:
