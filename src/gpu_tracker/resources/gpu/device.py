@@ -143,6 +143,7 @@ class DeviceFigures:
 
         :param is_hidden: It is unknown which of its processes are the tracked ones.
         """
+        self.maxima['system'].raise_to(self.maxima['combined'].value or 0)  # its memory may not have been read
         known = {name: maximum for name, maximum in self.maxima.items() if name == 'system' or not is_hidden}
         may_have_others = self._may_have_others or bool(self._suspects)
         own = Share() if is_hidden else self._own

@@ -178,6 +178,7 @@ class GpuFigures:
         """Return the figures so far; the keys are those of UNKNOWN, sizes are bytes, utilization is percent."""
         is_hidden = self._attribution.is_unknown
         groups: dict[str, Maximum] = {} if is_hidden else self._maxima
+        self._counted.system.raise_to(self._maxima['combined'].value or 0)  # its memory may not have been read
         maxima: dict[str, Maximum] = {**groups, 'system': self._counted.system}
         return {
             **self._counted.totals(self._devices),

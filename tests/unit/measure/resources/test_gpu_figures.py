@@ -398,3 +398,26 @@ def test_a_gpu_without_samples_is_polled_between_readings() -> None:
     assert run.figures.without_buffer == {'a'}
     assert (totals['mean_sum'], totals['max_sum']) == (60.0, 80.0)
     assert (totals['devices'][0]['utilization'], totals['devices'][0]['max_utilization']) == (60.0, 80.0)
+
+
+def test_all_processes_together_have_at_least_what_the_run_has_if_the_memory_cannot_be_read() -> None:
+    backend = FakeBackend(A)
+    figures = GpuFigures(backend, None)
+    backend.readings = {'a': sampled(40, [], [])}
+    figures.read(1, NOBODY, 0)
+    backend.readings = {'a': sampled(None, [GpuProcess(1, 300)], [])}
+    figures.read(1, NOBODY, 0)
+    totals = figures.totals()
+    (device,) = totals['devices']
+    assert [(found['system'], found['combined'], found['missed']) for found in (totals, device)] == [
+        (300, 300, ['system']),
+        (300, 300, ['system']),
+    ]
+
+
+def test_memory_that_was_never_read_stays_unknown_whatever_the_run_has() -> None:
+    backend = FakeBackend(A)
+    figures = GpuFigures(backend, None)
+    backend.readings = {'a': sampled(None, [GpuProcess(1, 300)], [])}
+    figures.read(1, NOBODY, 0)
+    assert (figures.totals()['system'], figures.totals()['combined']) == (None, 300)
