@@ -178,6 +178,8 @@ def _gpu_lines(
 ) -> Iterator[str]:
     from gpu_tracker.figures import place_of  # noqa: PLC0415 - most machines have no GPUs
 
+    if section == 'gpus' and not gpus:
+        yield 'No GPU was used.'
     for gpu, fields in zip(gpus, entries, strict=True):
         left_out = {'index', 'vendor', *(['gpu_instance'] if fields.get('gpu_instance') is None else [])}
         shown = {name: value for name, value in fields.items() if name not in left_out}

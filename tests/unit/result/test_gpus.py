@@ -109,6 +109,11 @@ def test_text_and_json_and_csv() -> None:
     assert (row['gpus.max_ram.combined'], row['gpus.utilization.mean_percent']) == ('40.5', '50.0')
 
 
+def test_the_text_says_once_that_no_gpu_was_used() -> None:
+    assert str(usage_of()).splitlines().count('No GPU was used.') == 1
+    assert 'No GPU was used.' not in str(usage_of(*BOTH)) + str(result_of_a_run())
+
+
 def test_gpus_that_were_not_used_are_an_empty_list_and_no_gpus_are_no_key() -> None:
     assert usage_of().to_dict()['gpus'] == []
     assert 'gpus' not in result_of_a_run().to_dict()
