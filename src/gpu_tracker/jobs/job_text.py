@@ -114,10 +114,10 @@ def of(report: JobReport | RankReport, path: str) -> str:
 
 
 def rank_columns(ranks: Iterable[RankReport]) -> list[tuple[str, list[str]]]:
-    """Return the columns of labelled figures: titles and cells, which are empty if unknown."""
+    """Return the columns of labelled figures: titles and cells."""
     shown = list(ranks)
     return [
-        (row.short or row.label, [of(rank, path) if path in rank.figures else '' for rank in shown])
+        (row.short or row.label, [of(rank, path) for rank in shown])
         for path, row in of_job().items()
         if row.label and any(path in rank.figures for rank in shown)
     ]
@@ -262,6 +262,7 @@ def _with_end(rank: RankReport) -> str:
 def _nodes(report: JobReport) -> list[str]:
     chosen, title = _chosen_nodes(report.nodes)
     titles = ('Node', 'Ranks', 'Peak RAM', 'asked', 'CPU time', 'of allotted', 'GPU time', 'RAM of all', 'of')
+    uses_gpus = any(node.gpu_seconds for node in report.nodes)
     rows = [
         (
             node.node,
@@ -270,7 +271,7 @@ def _nodes(report: JobReport) -> list[str]:
             '' if node.asked_ram is None else figure(node.asked_ram, 'bytes'),
             figure(node.cpu_seconds, 'seconds'),
             share(node.cpu_seconds, node.cpu_seconds_allotted),
-            figure(node.gpu_seconds, 'seconds') if node.gpu_seconds else '',
+            figure(node.gpu_seconds, 'seconds') if uses_gpus else '',
             figure(node.system_max_ram, 'bytes'),
             figure(node.system_ram_capacity, 'bytes'),
         )
@@ -285,8 +286,10 @@ def _percent(share_of_all: float) -> str:
 
 
 def share(used: float | None, allotted: float | None) -> str:
-    """Return a share in percent; nothing where it is not known."""
-    return '' if used is None or not allotted else f'{_percent(used / allotted)}'
+    """Return a share in percent, or ``N/A``; nothing if it is unknown what was allotted."""
+    if not allotted:
+        return ''
+    return 'N/A' if used is None else _percent(used / allotted)
 
 
 def _chosen_nodes(nodes: Sequence[NodeReport]) -> tuple[list[NodeReport], str]:
@@ -309,7 +312,7 @@ def _ranks(report: JobReport) -> list[str]:
             rank.node or '',
             figure(rank.seconds, 'seconds'),
             figure(rank.cpu_seconds, 'seconds'),
-            f'{rank.cpu_seconds / rank.seconds:.2f}' if rank.cpu_seconds is not None and rank.seconds else '',
+            'N/A' if rank.cpu_seconds is None or not rank.seconds else f'{rank.cpu_seconds / rank.seconds:.2f}',
             of_rank(rank.max_ram),
             *(cells[place] for _, cells in columns),
             end_of(rank),

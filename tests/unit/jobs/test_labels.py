@@ -173,6 +173,13 @@ def test_energy_that_one_rank_does_not_know_is_not_known() -> None:
     assert merged(known, divided).gpu_joules is None
 
 
+def test_unknown_figures_of_a_node_or_a_rank_are_not_blank() -> None:
+    silent = record(1, node='n2', gpus=[GPU | {'utilization': None}], cpu=None, asked={}, cpus=4)
+    _, nodes, ranks = job_text.as_text(merged(record(0, gpus=[GPU]), silent)).split('\n\n')
+    assert nodes.splitlines()[-1].split() == ['n2', '1', 'N/A', 'N/A', 'N/A', 'N/A', 'N/A']
+    assert ranks.splitlines()[-1].split() == ['1', 'n2', '100', 's', 'N/A', 'N/A', 'N/A', 'N/A', 'well']
+
+
 def test_nodes_are_those_of_the_launcher_even_on_one_machine() -> None:
     same = {'host': 'vm', 'machine': 'boot'}
     energy = {'gpus': [['GPU-a', 700.0, False]], 'packages': 5.0}
