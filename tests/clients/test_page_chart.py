@@ -11,7 +11,7 @@ from support.fleet.page_hosts import NOW, busy_gpu, claimed_gpu, free_gpu, lost_
 from support.fleet.page_server import PageServer
 
 JOBS = (
-    process(4242),
+    process(4242, utilization_percent=61.0),
     process(5101, user='bob', command='python evaluate.py ' + '--option ' * 100, started=None, memory_bytes=None),
 )
 
@@ -91,8 +91,8 @@ def test_a_gpu_is_told_in_full(browser, server):
         }
         lines = [line.locator('td').all_inner_texts() for line in page.locator('dialog .processes tbody tr').all()]
         assert lines == [
-            ['4242', 'alice', '14 hours ago', '37.8 GB', 'python -u train.py --epochs 90 --data /scratch/imagenet'],
-            ['5101', 'bob', 'N/A', 'N/A', 'python evaluate.py ' + '--option ' * 100],
+            ['4242', 'alice', '14 hours ago', '61 %', '37.8 GB', JOBS[0].command],
+            ['5101', 'bob', 'N/A', 'N/A', 'N/A', 'python evaluate.py ' + '--option ' * 100],
         ]
 
 

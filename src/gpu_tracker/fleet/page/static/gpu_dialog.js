@@ -139,12 +139,13 @@ function timeOf(seconds, text) {
   return element('time', { datetime: machineReadable(seconds), title: exactMoment(seconds) }, text);
 }
 
-function processRow({ pid, user, command, program, started, memory_bytes: memory }, now) {
+function processRow({ pid, user, command, program, started, utilization_percent: busy, memory_bytes: memory }, now) {
   const isKnown = isMoment(started);
   return element('tr', {},
     element('td', { class: 'number' }, `${pid ?? '?'}`),
     element('td', {}, element('bdi', {}, user === null ? '?' : printable(user))),
     element('td', {}, isKnown ? timeOf(started, ago(now - started)) : UNKNOWN),
+    element('td', { class: 'number' }, figure(busy, ' %')),
     element('td', { class: 'number' }, figure(memory === null ? null : memory / 1e9, ' GB', 1)),
     element('td', { class: 'command' }, element('bdi', {}, (command ?? program) === null ? UNKNOWN : printable(command ?? program, LONGEST_COMMAND))),
   );
