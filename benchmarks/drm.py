@@ -28,8 +28,6 @@ ROWS = {
     'clients': '20 clients each, whose figures change',
 }
 """The first word of ``programs/drm_reading.py`` -> what the processes have."""
-MOST = 10.0
-"""Microseconds of a process with one client and reading, where no descriptor is opened or closed."""
 
 _PROGRAM = CHECKOUT / 'benchmarks' / 'programs' / 'drm_reading.py'
 _PROCESSES = 100

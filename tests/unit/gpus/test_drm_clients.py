@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpu_tracker.gpus.drm.clients import LISTED_AGAIN, MOST_HANDLES, Clients, listed_again
+from gpu_tracker.gpus.drm.clients import LISTED_AGAIN, Clients, listed_again
 from support.gpus.drm_tree import DrmTree, browser
 from support.tracked_program import answer, as_root
 
@@ -48,15 +47,6 @@ def hide(tree: DrmTree, pid: int, before: os.stat_result) -> None:
     folder = tree.proc / str(pid) / 'fd'
     os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert folder.stat().st_size == before.st_size
-
-
-def open_files(tree: DrmTree) -> int:
-    """Return how many files of processes are open here; what other tests have left may close its own meanwhile."""
-    found = 0
-    for name in os.listdir('/proc/self/fd'):
-        with contextlib.suppress(FileNotFoundError):
-            found += os.readlink(f'/proc/self/fd/{name}').startswith(f'{tree.proc}/')
-    return found
 
 
 def test_a_client_with_many_descriptors_counts_once(tree: DrmTree) -> None:
@@ -174,36 +164,6 @@ def test_a_process_that_computes_with_rocm(tree: DrmTree) -> None:
     tree.descriptor(12, 6, '/dev/kfd')
     holdings = Clients(str(tree.proc)).read({10, 11, 12}, 0)
     assert {holding.pid: holding.has_kfd for holding in holdings} == {10: True, 11: False, 12: False}
-
-
-def test_more_clients_than_files_that_are_kept_open(tree: DrmTree) -> None:
-    count = 300
-    for client in range(count):
-        tree.client(10, client, lines(client))
-    reader = Clients(str(tree.proc))
-    for now in range(3):
-        assert len(reader.read({10}, float(now))) == count
-    assert open_files(tree) == MOST_HANDLES
-    tree.client(10, 299, lines(299, memory=5))
-    assert (10, '299', 5) in found(reader, {10}, 4)
-    reader.close()
-    assert open_files(tree) == 0
-
-
-FEW_DESCRIPTORS = """
-import json, os, resource, sys
-from gpu_tracker.gpus.drm.clients import Clients
-
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-reader = Clients(sys.argv[1])
-print(json.dumps([len(reader.read({10}, float(now))) for now in range(3)] + [len(os.listdir('/proc/self/fd')) < 40]))
-"""
-
-
-def test_fewer_descriptors_than_clients(tree: DrmTree) -> None:
-    for client in range(100):
-        tree.client(10, client, lines(client))
-    assert answer(FEW_DESCRIPTORS, tree.proc) == [100, 100, 100, True]
 
 
 LISTINGS = """

@@ -187,7 +187,6 @@ def test_a_gpu_that_sleeps_is_not_asked(tree: DrmTree) -> None:
     assert sensors.memory() == (17_163_091_968, 4_294_967_296)
     tree.set('card1/device/power/runtime_status', 'active')
     assert sensors.utilization() == 73.0
-    sensors.close()
 
 
 def test_figures_are_those_of_now(tree: DrmTree) -> None:

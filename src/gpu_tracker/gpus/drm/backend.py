@@ -139,10 +139,7 @@ class DrmBackend:
         return messages
 
     def close(self) -> None:
-        """Close all files."""
-        self._usage.close()
-        for sensors in self._sensors.values():
-            sensors.close()
+        """Do nothing: no file is kept open."""
 
     def _gpu(self, device: Device) -> Gpu:
         return _described(device, self._sensors[device.uuid].memory()[0])

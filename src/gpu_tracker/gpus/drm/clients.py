@@ -1,7 +1,7 @@
 """The DRM clients of processes, each once, however many descriptors and processes share it.
 
 What it costs, a process and reading: one stat(2) of ``/proc/PID/fd``, whose size is the number of open descriptors
-since Linux 6.2, and one pread(2) for each client. The descriptors are listed again where that number has changed, and
+since Linux 6.2, and one small file for each client. The descriptors are listed again where that number has changed, and
 from time to time; one that took the place of another is found then.
 """
 
@@ -11,7 +11,6 @@ import os
 
 from gpu_tracker.gpus.drm.fdinfo import parse
 from gpu_tracker.gpus.process_ids import in_initial_pid_namespace
-from gpu_tracker.processes.files import limit_of_handles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,10 +25,6 @@ LISTED_AGAIN = 10.0
 _LISTED_AGAIN_UNCOUNTED = 1.0
 """The same where the kernel does not count them."""
 _SPREAD = 64
-MOST_HANDLES = 256
-"""Files that are kept open; those past it are opened for each reading."""
-_SPARE_HANDLES = 32
-"""Descriptors that are left for all else."""
 _MOST_BYTES = 16_384
 _NO_MEMORY = b'0 '
 """How ``/proc/PID/statm`` begins of a process that has no address space any more, or never had one."""
@@ -45,38 +40,29 @@ class Holding:
 
     :ivar pid: The process ID. Of several that have the client open, the one that had it before, else the lowest.
     :ivar client: What it has used, as of now.
+    :ivar path: The file of fdinfo that says so.
     :ivar has_kfd: Whether the process computes with ROCm, whose work is in no engine's time.
     """
 
-    __slots__ = ('client', 'has_kfd', 'pid')
+    __slots__ = ('client', 'has_kfd', 'path', 'pid')
 
-    def __init__(self, pid: int, client: Client) -> None:
+    def __init__(self, pid: int, client: Client, path: str) -> None:
         self.pid = pid
         self.client = client
-        self.has_kfd = False
-
-
-class _File:
-    """A file of fdinfo, kept open where there are descriptors enough, and the client that it is about."""
-
-    __slots__ = ('handle', 'holding', 'path')
-
-    def __init__(self, path: str, handle: int | None, holding: Holding) -> None:
         self.path = path
-        self.handle = handle
-        self.holding = holding
+        self.has_kfd = False
 
 
 class _Listing:
     """What a process has open."""
 
-    __slots__ = ('due', 'files', 'is_readable', 'path', 'signature')
+    __slots__ = ('due', 'holdings', 'is_readable', 'path', 'signature')
 
     def __init__(self, path: str, signature: tuple[int, ...], due: float) -> None:
         self.path = path
         self.signature = signature
         self.due = due
-        self.files: dict[Key, _File] = {}
+        self.holdings: dict[Key, Holding] = {}
         self.is_readable = True
 
 
@@ -94,11 +80,8 @@ class Clients:
         self._is_machine = self._is_dump or in_initial_pid_namespace()
         self._listings: dict[int, _Listing] = {}
         self._owners: dict[Key, int] = {}
-        self._owned: list[_File] | None = None
-        """The file of each client that is read; None: processes or their descriptors have changed."""
-        self._found: list[Holding] = []
-        self._handles = 0
-        self._highest_handle = limit_of_handles() - _SPARE_HANDLES
+        self._owned: list[Holding] | None = None
+        """Each client once; None: processes or their descriptors have changed."""
         self.unreadable: frozenset[int] = frozenset()
         self.is_complete = False
 
@@ -115,20 +98,12 @@ class Clients:
             if listing is not None:
                 seen[pid] = listing
         if self._listings.keys() != seen.keys():
-            for pid in self._listings.keys() - seen.keys():
-                self._forget(self._listings.pop(pid))
             self._owned = None
         self._listings = seen
         found = self._holdings(now)
         self.unreadable = frozenset(pid for pid, listing in self._listings.items() if not listing.is_readable)
         self.is_complete = pids is None and not self.unreadable and self._is_machine and self._hides_nobody(wanted)
         return found
-
-    def close(self) -> None:
-        """Close all files."""
-        for listing in self._listings.values():
-            self._forget(listing)
-        self._listings, self._owned = {}, None
 
     def _hides_nobody(self, pids: Iterable[int]) -> bool:
         """Return whether proc(5) is mounted without ``hidepid``: process 1, which is root's, is on each machine."""
@@ -160,8 +135,6 @@ class Clients:
             return known
         listing = _Listing(path, signature, now + listed_again(pid, size))
         self._owned = None
-        if known is not None:
-            self._forget(known)
         self._list(pid, listing)
         return listing
 
@@ -181,15 +154,15 @@ class Clients:
                 if target == KFD:
                     has_kfd = True
                 elif target.startswith(_DRM):
-                    self._add(pid, listing, f'{folder}/fdinfo/{name}')
+                    _add(pid, listing, f'{folder}/fdinfo/{name}')
             except PermissionError:
                 listing.is_readable = self._is_ending(folder)
                 break
             except OSError:  # closed meanwhile
                 continue
         if has_kfd:
-            for file in listing.files.values():
-                file.holding.has_kfd = file.holding.client.driver == _ROCM_DRIVER
+            for holding in listing.holdings.values():
+                holding.has_kfd = holding.client.driver == _ROCM_DRIVER
 
     def _is_ending(self, folder: str) -> bool:
         """Return whether a process has given back its memory, or is a part of the kernel: then its files are root's."""
@@ -201,93 +174,68 @@ class Clients:
         except OSError:  # it has ended
             return True
 
-    def _add(self, pid: int, listing: _Listing, path: str) -> None:
-        """Take in what a file is about.
-
-        :raises OSError: It is closed meanwhile, or not to be read.
-        """
-        handle, text = self._open(path)
-        client = parse(text)
-        if client is None or client.key in listing.files:
-            self._close(handle)
-            return
-        listing.files[client.key] = _File(path, handle, Holding(pid, client))
-
     def _holdings(self, now: float) -> list[Holding]:
         """Return the clients as they are now."""
         if self._owned is None:
             self._owned = self._chosen()
-            self._found = [file.holding for file in self._owned]
-        stale = {file.holding.pid for file in self._owned if not self._is_read(file)}
-        if stale:  # descriptors have become others, at the same number of them
-            for pid in stale:
-                self._listings[pid].due = now
-                listing = self._listing(pid, now)
-                if listing is None:
-                    self._forget(self._listings.pop(pid))
-                else:
-                    self._listings[pid] = listing
-            self._owned = None  # what cannot be read now is tried again
-            return [file.holding for file in self._chosen() if self._is_read(file)]
-        return self._found
+        stale = {holding.pid for holding in self._owned if not _is_read(holding)}
+        if not stale:
+            return self._owned
+        for pid in stale:  # descriptors have become others, at the same number of them
+            self._listings[pid].due = now
+            listing = self._listing(pid, now)
+            if listing is None:
+                del self._listings[pid]
+            else:
+                self._listings[pid] = listing
+        self._owned = None  # what cannot be read now is tried again
+        return [holding for holding in self._chosen() if _is_read(holding)]
 
-    def _chosen(self) -> list[_File]:
-        """Return one file for each client: see ``Holding.pid``."""
+    def _chosen(self) -> list[Holding]:
+        """Return each client once: see ``Holding.pid``."""
         before, self._owners = self._owners, {}
         owners = self._owners
         for pid, listing in self._listings.items():
-            for key in listing.files:
+            for key in listing.holdings:
                 chosen = owners.get(key)
                 had_it = before.get(key)
                 if chosen is None or pid == had_it or (chosen != had_it and pid < chosen):
                     owners[key] = pid
-        return [self._listings[pid].files[key] for key, pid in owners.items()]
+        return [self._listings[pid].holdings[key] for key, pid in owners.items()]
 
-    def _is_read(self, file: _File) -> bool:
-        """Read a file anew; return whether it still is about the same client."""
-        try:
-            if file.handle is None:
-                handle, text = self._open(file.path)
-                self._close(handle)
-            else:
-                text = os.pread(file.handle, _MOST_BYTES, 0)
-        except OSError:  # the descriptor is closed, the process is gone, or it is another user's now
-            return False
-        known = file.holding.client
-        if known.update(text):
-            return True
-        client = parse(text)
-        if client is None or client.key != known.key:
-            return False
-        file.holding.client = client
+
+def _add(pid: int, listing: _Listing, path: str) -> None:
+    """Take in what a file is about.
+
+    :raises OSError: It is closed meanwhile, or not to be read.
+    """
+    client = parse(_text(path))
+    if client is not None:
+        listing.holdings.setdefault(client.key, Holding(pid, client, path))
+
+
+def _is_read(holding: Holding) -> bool:
+    """Read a client anew; return whether its file still is about it."""
+    try:
+        text = _text(holding.path)
+    except OSError:  # the descriptor is closed, the process is gone, or it is another user's now
+        return False
+    known = holding.client
+    if known.update(text):
         return True
+    client = parse(text)
+    if client is None or client.key != known.key:
+        return False
+    holding.client = client
+    return True
 
-    def _open(self, path: str) -> tuple[int | None, bytes]:
-        """Return the handle of a file, None where there are enough, and what it says.
 
-        :raises OSError: It cannot be read.
-        """
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            text = os.pread(handle, _MOST_BYTES, 0)
-        except OSError:
-            os.close(handle)
-            raise
-        if self._handles >= MOST_HANDLES or handle >= self._highest_handle:
-            os.close(handle)
-            return None, text
-        self._handles += 1
-        return handle, text
-
-    def _close(self, handle: int | None) -> None:
-        if handle is not None:
-            os.close(handle)
-            self._handles -= 1
-
-    def _forget(self, listing: _Listing) -> None:
-        for file in listing.files.values():
-            self._close(file.handle)
-        listing.files = {}
+def _text(path: str) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(handle, _MOST_BYTES)
+    finally:
+        os.close(handle)
 
 
 def listed_again(pid: int, size: int) -> float:

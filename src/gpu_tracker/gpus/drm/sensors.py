@@ -18,7 +18,6 @@ _MOST_BYTES = 64
 _MICRO = 1e6
 _MILLI = 1e3
 _MEGA = 1_000_000
-_ABSENT = -1
 
 _CLOCKS = ('gt_act_freq_mhz',)
 """In the folder of the card: i915."""
@@ -26,14 +25,15 @@ _XE_CLOCK = 'tile0/gt0/freq0/act_freq'
 
 
 class Sensors:
-    """Reads the files of a GPU, which are kept open: a pread(2) costs a fifth of opening one anew.
+    """Reads the files of a GPU.
 
     A GPU that sleeps is not waked: its drivers would do so to read a sensor, and then it would use power all the time.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._handles: dict[str, int] = {}
+        self._absent: set[str] = set()
+        """Files that this driver has not, or that are root's."""
 
     def memory(self) -> tuple[int | None, int | None]:
         """Return the bytes that the GPU has, and those in use; of an integrated one with what it may use of RAM.
@@ -96,13 +96,6 @@ class Sensors:
         energy = self._first('energy1_input')
         return None if energy is None else energy / _MICRO
 
-    def close(self) -> None:
-        """Close all files."""
-        for handle in self._handles.values():
-            if handle != _ABSENT:
-                os.close(handle)
-        self._handles = {}
-
     def _first(self, *names: str) -> int | None:
         """Return the figure of the first sensor that there is."""
         if self._device.hwmon is None or self.is_asleep:
@@ -118,16 +111,13 @@ class Sensors:
             return None
 
     def _read(self, path: str) -> bytes:
-        handle = self._handles.get(path)
-        if handle == _ABSENT:
+        if path in self._absent:
             return b''
         try:
-            if handle is None:
-                handle = self._handles[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            return os.pread(handle, _MOST_BYTES, 0)
+            with open(path, 'rb', buffering=0) as file:
+                return file.read(_MOST_BYTES) or b''
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            if handle is None:
-                self._handles[path] = _ABSENT  # this driver has none, or it is root's
+            self._absent.add(path)
             return b''
         except OSError:
             return b''

@@ -78,10 +78,6 @@ class Usage:
         with self._lock:
             return self._busy.get(uuid)
 
-    def close(self) -> None:
-        """Close all files."""
-        self._clients.close()
-
     def _read(self) -> None:
         now = self._monotonic()
         holdings = self._clients.read(self._pids, now)
