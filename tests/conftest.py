@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 # Killed programs of tests leave their runs here, not in the home of whoever runs the tests.
 _state = TemporaryDirectory(prefix='gpu-tracker-state-', ignore_cleanup_errors=True)
 os.environ['XDG_STATE_HOME'] = _state.name
+os.environ['GPU_TRACKER_KEEP'] = '0'
 
 # A shell that starts a program in the background, and nohup, ignore these signals, and all descendants inherit that.
 for name, handler in (('SIGINT', signal.default_int_handler), ('SIGHUP', signal.SIG_DFL), ('SIGQUIT', signal.SIG_DFL)):

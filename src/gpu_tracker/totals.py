@@ -59,9 +59,10 @@ class RecordingRequest(TypedDict):
     """Where a run is recorded."""
 
     path: str
-    """The absolute path of a file, which is there and empty, unless it is temporary."""
-    is_temporary: bool
-    """It is begun where a region is, and the tracker removes it."""
+    """The absolute path of a file, which is there and empty if it begins now; empty: beside the file of the run."""
+    begins: Literal['now', 'late', 'with_regions']
+    """When it is begun. One that begins with the first region is removed by the tracker; one that begins late, with
+    :class:`gpu_tracker.sampler.kept_recording.KeptRecording`, is kept by it."""
     per_process: bool
     """Each process has rows of its own."""
     commit_interval: float | None

@@ -21,8 +21,8 @@ class CommandRegions:
     def __init__(self, request: Request) -> None:
         self.path: str | None = None
         self._regions: RunRegions | None = None
-        recording = request.parameters.get('tracking_file', '')
-        if 'job_folder' not in request.parameters and (not recording or recording.endswith('.csv')):
+        is_csv = request.parameters.get('tracking_file', '.csv').endswith('.csv')
+        if is_csv and not request.keeps and 'job_folder' not in request.parameters:
             return
         from gpu_tracker.running.run_regions import RunRegions  # noqa: PLC0415 (only where something is recorded)
 

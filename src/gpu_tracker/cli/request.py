@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker import job
-from gpu_tracker.cli import command_words, options, output
+from gpu_tracker.cli import command_words, keeping, options, output
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.running.options import OPTIONS
 from gpu_tracker.system import files
@@ -50,7 +50,8 @@ class Request(NamedTuple):
     ``verbose`` asks for the record of the sampling, ``live`` for a view of the run. ``commit_interval`` is in seconds;
     None: the usual one of a recording. ``limits`` end the command; None: there are none. ``own_group`` asks for a
     control group of the command's own. ``quiet`` asks for no lines about the run. ``adaptive`` names the figures with
-    a unit of their own in the text. ``format`` is None for the short report on standard error.
+    a unit of their own in the text. ``format`` is None for the short report on standard error. ``keeps`` asks for a
+    recording that is kept under a number.
     """
 
     words: list[str]
@@ -66,6 +67,7 @@ class Request(NamedTuple):
     own_group: bool = False
     quiet: bool = False
     adaptive: tuple[str, ...] = ()
+    keeps: bool = False
 
     @property
     def form(self) -> tuple[str, tuple[str, ...], list[str]]:
@@ -121,6 +123,7 @@ def read_request(values: options.Values) -> Request:
         own_group=bool(values['--cgroup']),
         quiet=bool(values['--quiet']),
         adaptive=adaptive,
+        keeps=keeping.wanted(values, os.environ),
     )
 
 
@@ -150,6 +153,9 @@ def _conflicts(values: options.Values) -> Iterator[_Conflict]:
         known = f'{", ".join(_LIMITING[:-1])} or {_LIMITING[-1]}'
         yield ('--kill-after',), f'{values.name("--kill-after")} needs a limit: {known}'
     yield from _excluded(values, '--job', '--tf', ': with --job the recording is in its folder')
+    yield from _excluded(values, '--keep', '--no-keep')
+    yield from _excluded(values, '--keep', '--tf', ': the recording is in that file')
+    yield from _excluded(values, '--keep', '--job', ': the recording is in its folder')
     if values['--append'] and (values['--output'] in {None, '-'} or values['--format'] != 'csv'):
         yield ('--append',), f'{values.name("--append")} needs --format=csv and --output: the file with the table'
     recording, report = _own_path(values, '--tf'), _own_path(values, '--output', shared=bool(values['--append']))

@@ -71,6 +71,8 @@ More options:
                           log file, or where you redirect it.
   --verbose               Also print statistics of the sampling: samples, delays,
                           cost, and why figures may be too low.
+  --keep                  Keep the run also with -e or --pid, in a job and in CI.
+  --no-keep               Do not keep the run. Also: GPU_TRACKER_KEEP=0.
   -q --quiet              Print only errors and the report: no warnings, no exit
                           status of the command. Of the short report, only how
                           the command has failed.

@@ -74,6 +74,7 @@ def new_run(
         report=report,
         commit_interval=request.commit_interval,
         limits=None if request.limits is None else request.limits.sampled(kept_otherwise),
+        keeps=request.keeps,
     )
 
 

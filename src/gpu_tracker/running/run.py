@@ -45,12 +45,14 @@ class Run:
         ``resource_usage_file`` of the options.
     :param commit_interval: Seconds after which samples are in the recording; None: as usual.
     :param limits: The limits that the sampler compares with each sample, by their reasons.
+    :param keeps: Whether it is recorded and kept under a number, without a file of its own in the options.
     :ivar files: Its recording, its regions, and its record in the folder of a job.
     :ivar session: The sampler; None before the start.
     :ivar seconds: How long the run was tracked; known at its end.
     :ivar totals: What was measured, from :meth:`stop` on; None if there is no result.
     :ivar problem: What went wrong with the sampler, as a text for people; None: nothing.
     :ivar are_kills_reported: Somebody else has reported what the kernel killed for lack of memory.
+    :ivar number: The number under which it is kept, from :meth:`finish` on; None: it is not.
     :ivar is_in_folder: The job's folder, if there is one, has the result.
     """
 
@@ -63,6 +65,7 @@ class Run:
         report: tuple[str, Sequence[Any], bool] | None = None,
         commit_interval: float | None = None,
         limits: Mapping[str, float] | None = None,
+        keeps: bool = False,
     ) -> None:
         self.options = options
         self.session: Session | None = None
@@ -70,7 +73,9 @@ class Run:
         self.totals: Totals | None = None
         self.problem: str | None = None
         self.are_kills_reported = False
+        self.number: int | None = None
         self.is_in_folder = True
+        self._keeps = keeps
         self._notify = notify
         self._notified = 0
         self._command = command
@@ -78,7 +83,7 @@ class Run:
         if report is None and options.resource_usage_file is not None:
             self._report = options.resource_usage_file, ('json',), False
         self._limits = limits
-        self.files = RunFiles(options, command, commit_interval)
+        self.files = RunFiles(options, command, commit_interval, keeps=keeps)
         self._launcher_peak: int | None = None
         if command is not None and command.launcher is not None and default_reader() == 'proc':
             self._launcher_peak = _peak_of(command.launcher)
@@ -291,10 +296,14 @@ class Run:
         if session.is_recording:
             try:
                 problem = session.finish(self.totals, exit_code, self.options.join_timeout)
+                if self._keeps and session.kept_recording is not None and problem is None:
+                    from gpu_tracker.running.numbered_runs import keep_in_time  # noqa: PLC0415 - only if it is kept
+
+                    self.number = keep_in_time(session.kept_recording)
             finally:
                 session.end()
                 self.files.end()
-            if problem is not None:
+            if problem is not None and not self._keeps:
                 self._warn(problem)
         try:
             self.files.write_end(self.totals, exit_code)
@@ -318,7 +327,7 @@ class Run:
     def discard(self) -> None:
         """End the sampler without a result: the command could not be started."""
         if self.session is not None:
-            if self.files.has_tracking_file:
+            if self.files.has_recording:
                 self.session.discard(_LONGEST_DISCARD)
             self.session.end()
         self.files.discard()

@@ -15,7 +15,7 @@ from gpu_tracker.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, Literal
 
     from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.recording.writing.rank_files import RankFiles
@@ -30,12 +30,21 @@ class RunFiles:
     :param options: Which files are wanted.
     :param command: The command that is tracked; None: a process.
     :param commit_interval: Seconds after which samples are in the recording; None: as usual.
+    :param keeps: Whether the run is recorded and kept without a file of its own in the options.
     """
 
-    def __init__(self, options: Options, command: TrackedCommand | None, commit_interval: float | None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        command: TrackedCommand | None,
+        commit_interval: float | None = None,
+        *,
+        keeps: bool = False,
+    ) -> None:
         self._options = options
         self._command = command
         self._commit_interval = commit_interval
+        self._keeps = keeps
         self._identity: Mapping[str, Any] | None = None
         self._file: TrackingFile | None = None
         self._rank: RankFiles | None = None
@@ -47,9 +56,9 @@ class RunFiles:
         return self._options.process_id == os.getpid()
 
     @property
-    def has_tracking_file(self) -> bool:
-        """Whether the run is recorded into a file that somebody has asked for."""
-        return self._file is not None
+    def has_recording(self) -> bool:
+        """Whether the run is recorded, not only its regions."""
+        return self._keeps or self._file is not None
 
     @property
     def renamed(self) -> tuple[str, str] | None:
@@ -171,14 +180,16 @@ class RunFiles:
     def _recording(self) -> RecordingRequest | None:
         options = self._options
         path = options.tracking_file if self._rank is None else self._rank.partial
-        is_temporary = path is None or options.records_rows_only
-        if is_temporary:
+        begins: Literal['now', 'late', 'with_regions'] = 'now'
+        if self._keeps:
+            begins = 'late'
+        elif path is None or options.records_rows_only:
             if self._regions is None:
                 return None
-            path = self._regions.recording_path
+            path, begins = self._regions.recording_path, 'with_regions'
         return {
             'path': path or '',
-            'is_temporary': is_temporary,
+            'begins': begins,
             'per_process': options.per_process,
             'commit_interval': self._commit_interval,
         }

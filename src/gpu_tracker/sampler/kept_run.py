@@ -25,12 +25,16 @@ if TYPE_CHECKING:
     from gpu_tracker.totals import Evidence, SamplerConfiguration
 
 SUFFIX = '.run'
+RECORDING = '.db'
+"""The ending of a recording that is kept."""
 HEADER = b'gpu-tracker run 1\n'
 """How such a file begins, with the version of what follows."""
 START = 64
 """Where the two places of its :class:`Store` begin."""
 MOST = 50
-"""Files of killed runs that are kept."""
+"""Files of killed runs that are kept, and recordings."""
+LARGEST = 200_000_000
+"""Bytes of all recordings that are kept, and so of one."""
 
 _LOCAL = frozenset({
     *('bcachefs', 'btrfs', 'ext2', 'ext3', 'ext4', 'f2fs', 'jfs', 'nilfs2', 'overlay', 'ramfs', 'reiserfs', 'rootfs'),
@@ -50,12 +54,16 @@ class KeptRun:
 
     :param folder: An existing one.
     :param about: What is known of the run beside its evidence.
+    :ivar recording: The path of its recording, if it is recorded without a file that the user has named.
     :raises OSError: It cannot be made there.
     """
 
     def __init__(self, folder: str, about: Mapping[str, Any]) -> None:
         self.id = f'{time.strftime("%Y%m%d-%H%M%S", time.gmtime())}-{os.urandom(3).hex()}'
         self.path = f'{folder}/{self.id}{SUFFIX}'
+        self.recording = recording_of(self.path)
+        if about['recording'] == '':
+            about = {**about, 'recording': self.recording}
         name = ' '.join(about['command'])
         self.name = name if len(name) <= _LONGEST_NAME else f'{name[:_LONGEST_NAME]}…'
         self._beginning = f"{ascii(about)[:-1]}, 'evidence': "
@@ -146,8 +154,13 @@ def about(config: SamplerConfiguration) -> dict[str, Any]:
         'started_unix': time.time(),
         'interval': config['interval'],
         'units': list(config['units']),
-        'recording': None if recording is None or recording['is_temporary'] else recording['path'],
+        'recording': None if recording is None or recording['begins'] == 'with_regions' else recording['path'],
     }
+
+
+def recording_of(path: str) -> str:
+    """Return the path of the recording beside the file of a run."""
+    return path.removesuffix(SUFFIX) + RECORDING
 
 
 def command_line(pid: int) -> list[str] | None:
@@ -205,9 +218,10 @@ def remove_oldest(folder: str, most: int) -> None:
     if len(names) <= most:
         return
     names.sort(key=lambda name: name.removeprefix('.'))
-    killed = [path for name in names if not _goes_on(path := f'{folder}/{name}')]
+    killed = [path for name in names if not goes_on(path := f'{folder}/{name}')]
     for path in killed[: max(0, len(killed) - most)]:
-        _unlink(path)
+        for file in (path, recording_of(path), f'{recording_of(path)}-journal'):
+            _unlink(file)
 
 
 def _is_name(name: str) -> bool:
@@ -217,10 +231,12 @@ def _is_name(name: str) -> bool:
     return (len(day), len(clock), len(random)) == (8, 6, 6) and (day + clock).isdecimal()
 
 
-def _goes_on(path: str) -> bool:
+def goes_on(path: str) -> bool:
     """Return whether the run of a file goes on, or that cannot be seen."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
     except OSError:
         return True
     try:

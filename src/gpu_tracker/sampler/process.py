@@ -117,15 +117,17 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
     tree = context.tree
     lineage = Lineage(tree)
     grid = Grid(config['interval'], context.limit)
+    kept = _keep(config)
     try:
-        recorders = _open_recorders(config, context, resources)
+        recorders = _open_recorders(_with_path(config, kept), context, resources)
         for resource in resources.values():
             resource.wait_until_ready()
     except RefusedError as error:
+        if kept is not None:
+            kept.discard()
         _refuse(status_handle, error.reason, str(error))
         return
     store = _open_store(config)
-    kept = _keep(config)
     publisher = Publisher(
         config,
         store=store,
@@ -183,6 +185,14 @@ def _keep(config: SamplerConfiguration) -> KeptRun | None:
     from gpu_tracker.sampler import kept_run  # noqa: PLC0415 - not for other systems
 
     return kept_run.create(kept_run.about(config))
+
+
+def _with_path(config: SamplerConfiguration, kept: KeptRun | None) -> SamplerConfiguration:
+    """Return the configuration with the path of a recording that is kept, or without it if there is no folder."""
+    request = config['recording']
+    if request is None or request['begins'] != 'late':
+        return config
+    return {**config, 'recording': None if kept is None else {**request, 'path': kept.recording}}
 
 
 def _owner_terminal(owner: int) -> OwnerTerminal | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.writing.region_log import RegionLog
     from gpu_tracker.resources import Message, Resource
     from gpu_tracker.resources.context import Context
+    from gpu_tracker.sampler.kept_recording import KeptRecording
     from gpu_tracker.totals import RecordingRequest, SamplerConfiguration, Totals
 
     class Records(Protocol):
@@ -199,19 +200,37 @@ def open_recorders(config: SamplerConfiguration, context: Context, resources: Ma
     if rows_file is not None:
         lock = _locked(rows_file) if lock is None else lock
         members.append(_open_csv_file(rows_file, config, resources))
-    log = _open_log(config['regions'])
-    if request is not None and not request['is_temporary']:
+    log = None
+    if request is not None and request['begins'] == 'late':
+        members.append(_open_kept_recording(request, config, context, resources))
+    else:
+        log = _open_log(config['regions'])
+    if request is not None and request['begins'] == 'now':
         lock = _locked(request['path']) if lock is None else lock
-        members.append(_open_recorder(request, config, context, resources, log))
-    elif request is not None and log is not None:
+        folder = _folder_of(config['target'])
+        members.append(_open_recorder(request, config, context, resources, log, folder))
+    elif request is not None and request['begins'] == 'with_regions' and log is not None:
         late = LateRecording(
-            request['path'], log, functools.partial(_open_recorder, request, config, context, resources, log)
+            request['path'], log, functools.partial(_open_recorder, request, config, context, resources, log, None)
         )
     if config['rank'] is not None:
         from gpu_tracker.recording.writing.live_record import LiveRecord  # noqa: PLC0415 - only in jobs
 
         members.append(LiveRecord(config['rank']))
     return Recorders(members, resources.values(), late, lock)
+
+
+def _open_kept_recording(
+    request: RecordingRequest, config: SamplerConfiguration, context: Context, resources: Mapping[str, Resource]
+) -> KeptRecording:
+    from gpu_tracker.sampler.kept_recording import KeptRecording  # noqa: PLC0415 - only if the run is kept
+
+    folder = _folder_of(config['target'])  # it may have ended when the recording begins
+
+    def open_recorder() -> Recorder:
+        return _open_recorder(request, config, context, resources, _open_log(config['regions']), folder)
+
+    return KeptRecording(request['path'], list(resources.values()), open_recorder)
 
 
 def _open_log(path: str | None) -> RegionLog | None:
@@ -254,6 +273,7 @@ def _open_recorder(
     context: Context,
     resources: Mapping[str, Resource],
     log: RegionLog | None,
+    folder: str | None,
 ) -> Recorder:
     from gpu_tracker.recording.writing.recorder import Recorder  # noqa: PLC0415 - imports json and SQLite
     from gpu_tracker.recording.writing.recording_file import Failure  # noqa: PLC0415 - as above
@@ -261,7 +281,7 @@ def _open_recorder(
     try:
         return Recorder(
             request['path'],
-            meta=_meta(config, context),
+            meta=_meta(config, context, folder),
             units=config['units'],
             resources=list(resources.values()),
             interval=config['interval'],
@@ -273,21 +293,23 @@ def _open_recorder(
         raise RefusedError(_REASON, f'a file that SQLite can write ({error})') from error
 
 
-def _meta(config: SamplerConfiguration, context: Context) -> dict[str, str | float | None]:
+def _folder_of(pid: int) -> str | None:
+    try:
+        return os.readlink(f'/proc/{pid}/cwd').encode(errors='surrogateescape').decode(errors='replace')
+    except OSError:
+        return None  # of another user, or not Linux
+
+
+def _meta(config: SamplerConfiguration, context: Context, folder: str | None) -> dict[str, str | float | None]:
     import json  # noqa: PLC0415 - only where something is recorded
 
     target = config['target']
     command = config['words'] or command_line(target)
-    folder: str | None = None
-    try:
-        folder = os.readlink(f'/proc/{target}/cwd')
-    except OSError:
-        pass  # of another user, or not Linux
     system = os.uname() if hasattr(os, 'uname') else None
     return {
         'program': f'gpu-tracker {config["version"]}',
         'command': None if command is None else json.dumps(list(command)),
-        'folder': folder if folder is None else _printable(folder),
+        'folder': folder,
         'host': os.environ.get('COMPUTERNAME') if system is None else system.nodename,
         'system': sys.platform if system is None else f'{system.sysname} {system.release}',
         'machine': os.environ.get('PROCESSOR_ARCHITECTURE') if system is None else system.machine,
@@ -300,8 +322,3 @@ def _meta(config: SamplerConfiguration, context: Context) -> dict[str, str | flo
         'root_pid': target,
         'job': None if config['job'] is None else json.dumps(config['job']),
     }
-
-
-def _printable(text: str) -> str:
-    """Return a path as text that any database takes."""
-    return text.encode(errors='surrogateescape').decode(errors='replace')

@@ -57,6 +57,8 @@ class Session:
         self.pid: int | None = None
         """That of the sampler, from when it is ready."""
         self._kept: RunFile | None = None
+        self.kept_recording: str | None = None
+        """The path of a recording that is kept; None: it cannot be."""
         self._is_child = False
         self._open = True
         self._watches_limits = bool(config['limits'])
@@ -75,7 +77,7 @@ class Session:
 
         :raises SamplerError: where it does not come; :attr:`refusal` says whether a parameter is the reason.
         """
-        from gpu_tracker.sampler.kept_run import RunFile  # noqa: PLC0415 - while the sampler starts
+        from gpu_tracker.sampler.kept_run import RunFile, recording_of  # noqa: PLC0415 - while the sampler starts
 
         seconds = min(seconds, self._channels.ready_by - time.monotonic())
         if not self._channels.is_readable(max(0.0, seconds)):
@@ -96,6 +98,7 @@ class Session:
             raise SamplerError(answer['text'])
         if answer['kept'] is not None:
             self._kept = RunFile(answer['kept'])
+            self.kept_recording = recording_of(answer['kept'])
         return answer
 
     def announce_launch(self) -> None:

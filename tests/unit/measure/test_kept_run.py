@@ -12,7 +12,7 @@ from support.tracked_program import run
 if TYPE_CHECKING:
     from pathlib import Path
 
-ABOUT = {'command': ['train'], 'units': ['gigabytes', 'gigabytes', 'hours', None]}
+ABOUT = {'command': ['train'], 'recording': None, 'units': ['gigabytes', 'gigabytes', 'hours', None]}
 
 
 @pytest.fixture
@@ -165,3 +165,15 @@ def test_a_descriptor_that_became_another_file_is_left_alone(tmp_path: Path) -> 
     assert not kept.is_wanted
     os.close(other)
     os.close(handle)
+
+
+def test_the_recording_of_a_killed_run_goes_with_its_file(tmp_path: Path) -> None:
+    kept = KeptRun(str(tmp_path), {**ABOUT, 'recording': ''})
+    for path in (kept.recording, f'{kept.recording}-journal'):
+        (tmp_path / path).touch()
+    code = 'import sys; from gpu_tracker.sampler.kept_run import remove_oldest; remove_oldest(sys.argv[1], 0)'
+    run(code, tmp_path)
+    assert len(os.listdir(tmp_path)) == 3
+    os.close(kept._store.handle)
+    run(code, tmp_path)
+    assert os.listdir(tmp_path) == []

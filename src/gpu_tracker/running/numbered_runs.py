@@ -1,0 +1,114 @@
+"""The recordings of runs that are kept: each under its number, in the folder of killed runs. Linux only."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+from gpu_tracker.sampler import kept_run
+from gpu_tracker.sampler.kept_run import LARGEST, MOST, RECORDING, SUFFIX
+
+_LONGEST = 0.2
+"""Seconds that the end of a run waits for its number: a disk may hang."""
+
+
+def keep_in_time(path: str, seconds: float = _LONGEST) -> int | None:
+    """Keep a recording as :func:`keep` does; return its number, or None if that fails or takes too long."""
+    numbers: list[int] = []
+
+    def run() -> None:
+        try:
+            numbers.append(keep(path))
+        except OSError:
+            pass  # a full disk, or a folder that was removed: the run is not kept
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return numbers[0] if numbers else None
+
+
+def keep(path: str) -> int:
+    """Give a finished recording the next number, remove the oldest ones, and return the number.
+
+    :param path: In the folder of the user's runs.
+    :raises OSError: It cannot be kept.
+    """
+    folder = os.path.dirname(path)
+    number = max(found(), default=0) + 1
+    while True:
+        try:
+            os.link(path, f'{folder}/{number}{RECORDING}')  # which fails if another run has taken the number
+        except FileExistsError:
+            number += 1
+        else:
+            os.unlink(path)
+            remove_oldest(folder)
+            return number
+
+
+def found() -> dict[int, str]:
+    """Return the paths of the kept recordings by their numbers, in order."""
+    paths: dict[int, str] = {}
+    for folder in _folders():
+        for name in os.listdir(folder):
+            stem, ending = os.path.splitext(name)
+            if ending == RECORDING and stem.isdecimal():
+                paths.setdefault(int(stem), f'{folder}/{name}')
+    return dict(sorted(paths.items()))
+
+
+def newest() -> str | None:
+    """Return the number of the run that ended last, or the ID of a killed one that is recorded; None: there is none."""
+    runs = {
+        path: os.path.basename(path).removesuffix(RECORDING) for folder in _folders() for path in _recordings(folder)
+    }
+    return runs[max(runs, key=_time)] if runs else None
+
+
+def remove(path: str) -> None:
+    """Remove a recording, of which there may be no file."""
+    for file in (path, f'{path}-journal'):
+        try:
+            os.unlink(file)
+        except OSError:
+            pass  # it is gone
+
+
+def remove_oldest(folder: str, most: int = MOST, largest: int = LARGEST) -> None:
+    """Remove the recordings that ended first, down to ``most`` of at most ``largest`` bytes together.
+
+    :raises OSError: The folder cannot be read.
+    """
+    size = 0
+    for count, path in enumerate(sorted(_recordings(folder), key=_time, reverse=True), 1):
+        size += _size(path)
+        if count > most or size > largest:
+            remove(path)
+
+
+def _folders() -> list[str]:
+    if sys.platform != 'linux':
+        return []
+    return [folder for folder in kept_run.local_folders() if kept_run.is_own(folder)]
+
+
+def _recordings(folder: str) -> list[str]:
+    """Return the paths of all recordings in a folder whose runs have ended."""
+    paths = [f'{folder}/{name}' for name in os.listdir(folder) if name.endswith(RECORDING)]
+    return [path for path in paths if not kept_run.goes_on(path.removesuffix(RECORDING) + SUFFIX)]
+
+
+def _time(path: str) -> tuple[float, str]:
+    try:
+        return os.stat(path).st_mtime, path
+    except OSError:
+        return 0.0, path  # another run has removed it
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0  # as above
