@@ -38,17 +38,17 @@ def test_json_is_all_that_is_on_standard_output() -> None:
 
 
 @pytest.mark.parametrize(
-    ('arguments', 'status', 'code'),
+    ('command', 'status', 'code'),
     [
-        (['-e', 'exit 7'], '7', 7),
-        (['--', 'sh', '-c', 'exit 255'], '255', 255),
-        (['-e', 'kill -TERM $$'], '-15', 143),
-        (['-e', 'kill -PIPE $$'], '-13', 141),
-        (['-e', '-x'], '127', 127),
+        ('exit 7', '7', 7),
+        ("sh -c 'exit 255'", '255', 255),
+        ('kill -TERM $$', '-15', 143),
+        ('kill -PIPE $$', '-13', 141),
+        ('-x', '127', 127),
     ],
 )
-def test_the_exit_code_is_that_of_the_command(arguments: list[str], status: int | str, code: int) -> None:
-    run = gpu_tracker(*arguments)
+def test_the_exit_code_is_that_of_the_command(command: str, status: int | str, code: int) -> None:
+    run = gpu_tracker('-e', command)
     # On a busy machine a command of under a millisecond may not be seen, which is said after that line.
     told = [
         line for line in run.stderr.splitlines() if not line.startswith('gpu-tracker: The command has ended before')
@@ -127,7 +127,7 @@ def test_a_script_that_names_no_interpreter_is_run_by_the_shell_and_a_binary_is_
     script = tmp_path / 'script'
     script.write_text('echo "$1"; exit 3\n')
     script.chmod(0o755)
-    run = gpu_tracker('--', str(script), 'a  b')
+    run = gpu_tracker('-f', 'text', '--', str(script), 'a  b')
     assert run.stdout.startswith('a  b\nMax RAM:')
     assert run.returncode == 3
     binary = tmp_path / 'binary'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -56,7 +57,7 @@ def last_screen(terminal: Terminal) -> list[str]:
 
 def test_the_view_is_drawn_while_the_command_runs(out: Path) -> None:
     program = f'{UNTIL_TOLD}; print("written"); raise SystemExit(3)'
-    with redirected(out, '--live', '--st=0.1', '--', sys.executable, '-c', program) as terminal:
+    with redirected(out, '--live', '--st=0.1', '-e', shlex.join([sys.executable, '-c', program])) as terminal:
         screen = eventually(lambda: next((one for one in frames(terminal) if 'Open regions' in str(one)), None))
         assert re.search(r' +pid \d+ on \S+, [\d.]+ m?s$', screen[0])
         assert [line.partition(' ')[0] for line in screen[2:5]] == ['', 'RAM', 'CPU']
@@ -81,7 +82,7 @@ def test_ctrl_c_reaches_the_command(out: Path) -> None:
         'try: print("ready", flush=True) or time.sleep(1000)\n'
         'except KeyboardInterrupt: print("interrupted")'
     )
-    with redirected(out, '--live', '--', sys.executable, '-c', program) as terminal:
+    with redirected(out, '--live', '-e', shlex.join([sys.executable, '-c', program])) as terminal:
         eventually(lambda: text_of(out) == 'ready\n')
         next_frame(terminal)
         terminal.press('\x03')
@@ -91,7 +92,7 @@ def test_ctrl_c_reaches_the_command(out: Path) -> None:
 
 
 def test_a_limit_ends_the_command_and_the_terminal_is_left(out: Path) -> None:
-    with redirected(out, '--live', '--time-limit=3', '--', 'sleep', '1000') as terminal:
+    with redirected(out, '--live', '--time-limit=3', '-e', 'sleep 1000') as terminal:
         assert terminal.wait() == 124
         assert last_screen(terminal)
     said, complete, *report = out.read_text().splitlines()
@@ -101,7 +102,7 @@ def test_a_limit_ends_the_command_and_the_terminal_is_left(out: Path) -> None:
 
 
 def test_a_signal_reaches_the_command_and_the_terminal_is_left(out: Path) -> None:
-    with redirected(out, '--live', '--', 'sleep', '1000') as terminal:
+    with redirected(out, '--live', '-e', 'sleep 1000') as terminal:
         next_frame(terminal)
         terminal.process.terminate()
         assert terminal.wait() == 128 + signal.SIGTERM
@@ -178,7 +179,7 @@ def test_why_a_command_cannot_be_started_is_on_the_terminal(tmp_path: Path) -> N
 )
 def test_where_there_can_be_no_view(out: Path, words: list[str], variables: dict[str, str], reason: str) -> None:
     words = [word.replace('run.csv', str(out.parent / 'run.csv')) for word in words]
-    with redirected(out, '--live', *words, '--', 'true', **variables) as terminal:
+    with redirected(out, '--live', *words, '-e', 'true', **variables) as terminal:
         assert terminal.wait() == 0
         assert terminal.shown == ''
     assert out.read_text().startswith(f'{NOTHING}{reason}\n{COMPLETE}')
@@ -236,7 +237,7 @@ def test_a_process_that_writes_to_this_terminal_is_tracked_without_a_view(tmp_pa
     assert os.listdir(temporary) == []
 
 
-@pytest.mark.parametrize('words', [['--', 'true'], ['--pid=1', '--help']])
+@pytest.mark.parametrize('words', [['-e', 'true'], ['-f', 'json', 'true'], ['--pid=1', '--help']])
 def test_what_draws_is_imported_only_where_it_is_asked_for(words: list[str]) -> None:
     program = (
         'import sys\nfrom gpu_tracker.cli import main\n'

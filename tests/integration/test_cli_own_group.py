@@ -366,7 +366,7 @@ except NoGroupError as error:
 
 def test_recordings_and_texts_have_the_figures(tmp_path: Path) -> None:
     path = tmp_path / 'run.db'
-    done = gpu_tracker('--cgroup', '--ru=bytes', f'--tf={path}', '--', 'true')
+    done = gpu_tracker('--cgroup', '--ru=bytes', f'--tf={path}', '-e', 'true')
     with load(path) as recording:
         found = recording.summary().own_group
     assert found is not None

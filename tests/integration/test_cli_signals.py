@@ -52,7 +52,7 @@ def noted(log: Path, *names: str) -> None:
 
 @pytest.mark.parametrize('name', ['SIGINT', 'SIGHUP', 'SIGUSR1'])
 def test_a_signal_sent_to_us_reaches_the_command_once(listener: list[str], log: Path, name: str) -> None:
-    with started('--', *listener) as process:
+    with started('-e', shlex.join(listener)) as process:
         noted(log)
         process.send_signal(signal.Signals[name])
         noted(log, name)
@@ -106,7 +106,7 @@ def test_a_stopped_command_is_not_an_ended_one(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_a_terminal_reaches_the_command_once(listener: list[str], log: Path) -> None:
-    with Terminal([*PROGRAM, '--', *listener]) as terminal:
+    with Terminal([*PROGRAM, '-e', shlex.join(listener)]) as terminal:
         noted(log)
         terminal.press('\x03')
         noted(log, 'SIGINT')
@@ -117,7 +117,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(listener: list[str], log:
 
 
 def test_ctrl_backslash_in_a_terminal_reaches_the_command_once(listener: list[str], log: Path) -> None:
-    with Terminal([*PROGRAM, '--', *listener]) as terminal:
+    with Terminal([*PROGRAM, '-e', shlex.join(listener)]) as terminal:
         noted(log)
         terminal.press('\x1c')
         noted(log, 'SIGQUIT')
@@ -140,7 +140,7 @@ def test_ctrl_c_ends_a_plain_command_and_the_report_comes() -> None:
 
 def test_ctrl_c_reaches_a_command_in_a_process_group_of_its_own(listener: list[str], log: Path) -> None:
     # timeout(1) makes such a group; the terminal then sends to ours alone.
-    with Terminal([*PROGRAM, '--', 'timeout', '1000', *listener]) as terminal:
+    with Terminal([*PROGRAM, '-e', shlex.join(['timeout', '1000', *listener])]) as terminal:
         noted(log)
         terminal.press('\x03')
         eventually(lambda: 'SIGINT' in text_of(log))

@@ -154,7 +154,7 @@ print(json.dumps([usage.main.launches, usage.descendants.memory_current, pids, l
 
 @pytest.mark.parametrize(('source', 'said'), [(NO_EXTRA, NO_EXTRA_SAID), (NO_RIGHT, NO_RIGHT_SAID)])
 def test_what_is_missing_is_one_warning_and_the_run_goes_on(tmp_path: Path, source: str, said: str) -> None:
-    found, lines = report(tmp_path, source, '--', 'sh', '-c', 'exit 0')
+    found, lines = report(tmp_path, source, '-e', 'exit 0')
     assert [line for line in lines if 'CUDA' in line] == [f'gpu-tracker: {said}']
     assert 'Resource tracking complete. Process completed with status code: 0' in lines
     assert found['cuda']['problem'] == said
@@ -163,7 +163,7 @@ def test_what_is_missing_is_one_warning_and_the_run_goes_on(tmp_path: Path, sour
 
 
 def test_the_warning_comes_before_the_command_starts(tmp_path: Path) -> None:
-    with started('--cuda', '--', 'cat', env=installed(tmp_path, NO_RIGHT), stdin=subprocess.PIPE) as process:
+    with started('--cuda', '-f', 'text', 'cat', env=installed(tmp_path, NO_RIGHT), stdin=subprocess.PIPE) as process:
         assert process.stderr.readline() == f'gpu-tracker: {NO_RIGHT_SAID}\n'
         printed, _ = process.communicate('')
     assert process.returncode == 0
