@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from gpu_tracker.cli import main
 from gpu_tracker.errors import ParameterError, RecordingError
 from gpu_tracker.installation import install_command
 from gpu_tracker.recording.reading.recording import load
+from gpu_tracker.views.overlay import overlay
 from support.pictured_run import training
 from support.recordings import busy_rows, region, write_recording
 
@@ -61,6 +63,45 @@ def test_what_is_drawn_is_what_was_recorded(run: str):
     assert (
         drawn.get_supxlabel().replace('\\', '').startswith('python cost_$5_$6.py --epochs=3\nnode1, 2026-09-21, 10 s')
     )
+
+
+def test_runs_are_drawn_over_each_other_with_a_colour_for_each_group(tmp_path: Path):
+    paths = [training(tmp_path / f'{name}.db', speed=speed) for name, speed in (('a', 1.0), ('b', 1.0), ('c', 2.0))]
+    alone = write_recording(tmp_path / 'd.db', rows=busy_rows(), meta={'host': 'node2'})
+    with ExitStack() as stack:
+        first, second, third, fourth = (stack.enter_context(load(path)) for path in [*paths, alone])
+        drawn = overlay({'old': [first, second], 'new': [third], 'cost $5': [fourth]}, ['ram', 'gpu'])
+    ram, gpu = drawn.axes
+    assert [axis.get_ylabel() for axis in drawn.axes] == ['RAM\n(MB)', 'GPU utilization\n(%)']
+    assert [(line.get_gid(), line.get_xdata()[-1]) for line in ram.lines] == [
+        ('old', 10.0),
+        ('old', 10.0),
+        ('new', 5.0),
+        ('cost $5', 10.0),
+    ]
+    assert [line.get_gid() for line in gpu.lines] == ['old', 'old', 'new']
+    one, two, three, four = (line.get_color() for line in ram.lines)
+    assert (one == two, len({one, three, four})) == (True, 3)
+    (legend,) = drawn.legends
+    assert legend.get_title().get_text() == 'python train.py --epochs=3; python train.py'
+    assert [text.get_text() for text in legend.get_texts()] == ['old', 'new', r'cost \$5']
+    assert drawn.get_supxlabel().splitlines()[1::2] == [
+        'old: node1, 2026-09-21, 10 s, sampled every 0.1 s, gpu-tracker 6.0.0',
+        r'cost \$5: node2, 2026-09-21, 10 s, sampled every 1 s, gpu-tracker 6.0.0',
+    ]
+
+
+def test_groups_and_files_are_drawn_by_the_command(run: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    other = training(tmp_path / 'other.db', speed=2.0)
+    picture = tmp_path / 'both.svg'
+    assert main(['plot', run, f'new={other}', '-o', str(picture), '--only=ram']) == 0
+    assert capfd.readouterr() == ('', '')
+    svg = picture.read_text()
+    assert '>run</text>' in svg
+    assert '>new</text>' in svg
+    empty = write_recording(tmp_path / 'empty.db')
+    assert main(['plot', empty, f'new={empty}', '-o', str(picture), '--only=ram']) == 125
+    assert capfd.readouterr().err == 'gpu-tracker: the recordings have nothing to plot of ram\n'
 
 
 DRAW = """

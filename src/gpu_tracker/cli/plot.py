@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli.report import check_begin, part_of, write
@@ -13,9 +14,15 @@ if TYPE_CHECKING:
 
 TEXT = """
 Draws a recording as a picture: RAM, CPU, GPUs, I/O and power over time, and regions.
+Several are drawn over each other, with a colour for each group.
 
 Usage:
-  gpu-tracker plot <file> --output=<picture> [options]
+  gpu-tracker plot <group>... --output=<picture> [options]
+
+A group is FILE or NAME=FILE[,FILE...], as in gpu-tracker compare.
+
+  gpu-tracker plot run.db -o run.svg
+  gpu-tracker plot old=a.db,b.db new=c.db,d.db -o both.svg
 
 Options:
   -o --output=<picture>  The file to write; by its ending .png, .svg or .pdf.
@@ -34,8 +41,9 @@ A killed run can be given by its ID, see gpu-tracker runs, if it was recorded.
 
 def run(values: options.Values) -> int:
     """Draw what ``values`` ask for, and return the exit code."""
-    from gpu_tracker.cli.recordings import opened  # noqa: PLC0415 - help does without
-    from gpu_tracker.views import plot  # noqa: PLC0415 - as above
+    from gpu_tracker.cli.compare import groups_of  # noqa: PLC0415 - help does without
+    from gpu_tracker.cli.recordings import opened  # noqa: PLC0415 - as above
+    from gpu_tracker.views import overlay, plot  # noqa: PLC0415 - as above
 
     path = os.path.expanduser(str(values['--output']))
     kind = os.path.splitext(path)[1].removeprefix('.').lower()
@@ -48,7 +56,17 @@ def run(values: options.Values) -> int:
     except ParameterError as error:
         raise ParameterError('--only', values['--only'], error.accepted) from error
 
-    with opened(str(values['<file>']), path, salvage=bool(values['--salvage'])) as recording:
-        check_begin([recording], start)
-        write(path, plot.picture(plot.plot(recording, only, start, stop), kind))
+    given = values['<group>']
+    with ExitStack() as stack:
+        groups = {
+            name: [stack.enter_context(opened(file, path, salvage=bool(values['--salvage']))) for file in files]
+            for name, files in groups_of(given if isinstance(given, list) else []).items()
+        }
+        recordings = [recording for group in groups.values() for recording in group]
+        check_begin(recordings, start)
+        if len(recordings) == 1:
+            drawn = plot.plot(recordings[0], only, start, stop)
+        else:
+            drawn = overlay.overlay(groups, only, start, stop)
+        write(path, plot.picture(drawn, kind))
     return 0

@@ -19,15 +19,15 @@ from gpu_tracker.views.bands import name_of, shading_of
 from gpu_tracker.views.panels import COMBINED, DESCENDANTS, KEYS, LESSER, MAIN, OTHER, SYSTEM, panels_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gpu_tracker.recording.reading.recording import Recording
     from gpu_tracker.views.bands import Band
-    from gpu_tracker.views.panels import Panel
+    from gpu_tracker.views.panels import Line, Panel
 
 FORMATS = ('png', 'svg', 'pdf')
 
-_COLORS = {
+COLORS = {
     COMBINED: '#0072b2',
     MAIN: '#d55e00',
     DESCENDANTS: '#009e73',
@@ -42,9 +42,9 @@ _PANEL_HEIGHT = 1.55
 _REST = 1.15
 """Inches: a column and a half of a journal, each panel, and what stands above and below them."""
 _DOTS = 200
-_POINTS = 2000
+POINTS = 2000
 _LINES_OF_A_COLUMN = 8
-_CAPTION = 110
+WIDTH_OF_TEXT = 110
 """Characters in a line of the caption."""
 _MINUTES_FROM, _HOURS_FROM, _DAYS_FROM = 180, 7200, 172_800
 _SIZES = ((1e12, 'TB'), (1e9, 'GB'), (1e6, 'MB'), (1e3, 'kB'), (1.0, 'B'))
@@ -66,32 +66,61 @@ def plot(
     :raises RecordingError: where matplotlib is not installed, or nothing of what is wanted was recorded.
     """
     keys = keys_of(KEYS if only is None else only)
+    panels = panels_of(recording, POINTS, start, stop, keys)
+    if not panels:
+        raise RecordingError(f'{recording.path} has nothing to plot of {", ".join(keys)}')
+    begin, end = span_of(panels)
+    drawn, axes, divisor = empty_figure(len(panels), begin, end)
+    shading = shading_of(recording.regions)
+    bands = [band for band in shading.bands if band.stop > begin and band.start < end]
+    for axis, panel in zip(axes, panels, strict=True):
+        _draw_bands(axis, bands, divisor)
+        _draw_panel(axis, panel, divisor)
+    write_around(drawn, *_named_bands(axes[0], bands, shading.more), _caption(recording))
+    return drawn
+
+
+def span_of(panels: Sequence[Panel]) -> tuple[float, float]:
+    """Return when the first value of panels begins, and when the last one ends."""
+    return min(panel.begin for panel in panels), max(panel.times[-1] for panel in panels)
+
+
+def empty_figure(panels: int, begin: float, end: float) -> tuple[Any, Any, float]:
+    """Return a figure for panels over a span of seconds, their axes, and by what times are to be divided."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - takes a third of a second
     except ImportError as error:
         from gpu_tracker.installation import install_command  # noqa: PLC0415 - only where the package is missing
 
         raise RecordingError(f'a plot needs the package matplotlib: {install_command("plot")}') from error
-    panels = panels_of(recording, _POINTS, start, stop, keys)
-    if not panels:
-        raise RecordingError(f'{recording.path} has nothing to plot of {", ".join(keys)}')
-    begin = min(panel.begin for panel in panels)
-    end = max(panel.times[-1] for panel in panels)
     divisor, unit = _time_unit(end - begin)
-    drawn = Figure(figsize=(_WIDTH, _REST + _PANEL_HEIGHT * len(panels)), dpi=_DOTS, layout='constrained')
-    axes = drawn.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
-    shading = shading_of(recording.regions)
-    bands = [band for band in shading.bands if band.stop > begin and band.start < end]
-    for axis, panel in zip(axes, panels, strict=True):
-        _draw_bands(axis, bands, divisor)
-        _draw_panel(axis, panel, divisor)
+    drawn = Figure(figsize=(_WIDTH, _REST + _PANEL_HEIGHT * panels), dpi=_DOTS, layout='constrained')
+    axes = drawn.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]
     axes[-1].set_xlim(begin / divisor, max(end, begin + 1e-6) / divisor)
     axes[-1].set_xlabel(f'Time since the start ({unit})', fontsize=8)
-    handles, names = _named_bands(axes[0], bands, shading.more)
+    return drawn, axes, divisor
+
+
+def write_around(
+    drawn: Any,  # noqa: ANN401 - as above
+    handles: Sequence[Any],
+    names: Sequence[str],
+    caption: str,
+    title: str | None = None,
+) -> None:
+    """Write a legend with its title above a figure, if it has names, and the caption below it."""
     if names:
-        drawn.legend(handles, names, loc='outside upper center', ncols=min(4, len(names)), fontsize=8, frameon=False)
-    drawn.supxlabel(_caption(recording), fontsize=7, color='#444444', x=0.01, ha='left')
-    return drawn
+        drawn.legend(
+            handles,
+            names,
+            title=title,
+            loc='outside upper center',
+            ncols=min(4, len(names)),
+            fontsize=8,
+            title_fontsize=10,
+            frameon=False,
+        )
+    drawn.supxlabel(caption, fontsize=7, color='#444444', x=0.01, ha='left')
 
 
 def keys_of(wanted: Iterable[str]) -> list[str]:
@@ -149,7 +178,7 @@ def _named_bands(axis: Any, bands: Sequence[Band], shorter: int) -> tuple[list[A
     for patch in axis.patches:
         if patch.get_label().startswith('_'):
             found.setdefault(patch.get_label()[1:], patch)
-    names = [_plain(name_of(name)) for name in found]
+    names = [plain(name_of(name)) for name in found]
     more = len({band.name for band in bands}) - len(names) + shorter
     if more > 0 and names:
         names[-1] += f' (and {more:,} more that are not shaded)'
@@ -158,47 +187,69 @@ def _named_bands(axis: Any, bands: Sequence[Band], shorter: int) -> tuple[list[A
 
 def _draw_panel(axis: Any, panel: Panel, divisor: float) -> None:  # noqa: ANN401 - as above
     highest = max(panel.largest, panel.limit or 0.0) if panel.shows_limit else panel.largest
-    scale, unit = _scale(highest, panel.unit)
-    ends = [time / divisor for time in panel.times]
+    scale, unit = scale_of(highest, panel.unit)
     for line in panel.lines:
-        color, style = _COLORS[line.role], (0, line.dash) if line.dash else '-'
-        width = 2.4 if line.name.startswith('combined_') else 1.0  # what lies on it can be seen with it
-        values, low, high = (
-            [float('nan') if value is None else value / scale for value in part]
-            for part in (line.series.mean, line.series.lowest, line.series.highest)
-        )
-        title = _plain(line.title)
-        if panel.is_rate:  # each value is that of the whole time since the one before
-            edges = [panel.begin / divisor, *ends]
-            axis.stairs(values, edges, baseline=None, color=color, linestyle=style, linewidth=width, label=title)
-            if low != high:
-                axis.stairs(high, edges, baseline=low, fill=True, color=color, alpha=0.25, linewidth=0)
-        else:
-            alone = len(ends) == 1
-            axis.plot(
-                ends, values, color=color, linestyle=style, linewidth=width, marker='o' if alone else None, label=title
-            )
-            if low != high:
-                axis.fill_between(ends, low, high, color=color, alpha=0.25, linewidth=0)
+        style = {
+            'color': COLORS[line.role],
+            'linestyle': (0, line.dash) if line.dash else '-',
+            'linewidth': 2.4 if line.name.startswith('combined_') else 1.0,  # what lies on it can be seen with it
+            'label': plain(line.title),
+        }
+        draw_line(axis, panel, line, divisor, scale, style)
     if panel.shows_limit and panel.limit is not None:
         axis.axhline(panel.limit / scale, color='#b8232f', linestyle=(0, (1, 2)), linewidth=1, label=panel.limit_title)
     if panel.peak is not None:
         title = f'peak, {worded(panel.peak, panel.unit)}'
-        axis.axhline(panel.peak / scale, color=_COLORS[COMBINED], linestyle=(0, (1, 2)), linewidth=1, label=title)
-    axis.set_ylim(0, 1.08 * highest / scale or 1)
-    axis.set_ylabel(f'{panel.title}\n({unit})', fontsize=8)
-    axis.tick_params(labelsize=8)
-    axis.grid(visible=True, color='#dddddd', linewidth=0.5)
-    axis.set_axisbelow(True)
-    for side in ('top', 'right'):
-        axis.spines[side].set_visible(False)
+        axis.axhline(panel.peak / scale, color=COLORS[COMBINED], linestyle=(0, (1, 2)), linewidth=1, label=title)
+    arrange(axis, f'{panel.title}\n({unit})', highest / scale)
     columns = 1 + (len(axis.get_legend_handles_labels()[0]) - 1) // _LINES_OF_A_COLUMN
     axis.legend(
         fontsize=7, frameon=False, loc='upper left', bbox_to_anchor=(1.0, 1.02), borderaxespad=0.2, ncols=columns
     )
 
 
-def _scale(highest: float, unit: str) -> tuple[float, str]:
+def draw_line(
+    axis: Any,  # noqa: ANN401 - as above
+    panel: Panel,
+    line: Line,
+    divisor: float,
+    scale: float,
+    style: Mapping[str, Any],
+) -> None:
+    """Draw one line of a panel, with what lies between its lowest and highest values.
+
+    :param divisor: By what times are divided.
+    :param scale: By what values are divided.
+    """
+    ends = [time / divisor for time in panel.times]
+    values, low, high = (
+        [float('nan') if value is None else value / scale for value in part]
+        for part in (line.series.mean, line.series.lowest, line.series.highest)
+    )
+    between = {'color': style['color'], 'alpha': 0.25, 'linewidth': 0}
+    if panel.is_rate:  # each value is that of the whole time since the one before
+        edges = [panel.begin / divisor, *ends]
+        axis.stairs(values, edges, baseline=None, **style)
+        if low != high:
+            axis.stairs(high, edges, baseline=low, fill=True, **between)
+    else:
+        axis.plot(ends, values, marker='o' if len(ends) == 1 else None, **style)
+        if low != high:
+            axis.fill_between(ends, low, high, **between)
+
+
+def arrange(axis: Any, title: str, highest: float) -> None:  # noqa: ANN401 - as above
+    """Set the title of an axis, its end above the highest value, and how it looks."""
+    axis.set_ylim(0, 1.08 * highest or 1)
+    axis.set_ylabel(title, fontsize=8)
+    axis.tick_params(labelsize=8)
+    axis.grid(visible=True, color='#dddddd', linewidth=0.5)
+    axis.set_axisbelow(True)
+    for side in ('top', 'right'):
+        axis.spines[side].set_visible(False)
+
+
+def scale_of(highest: float, unit: str) -> tuple[float, str]:
     """Return by what values are divided, and in which unit they are then."""
     if unit not in {'bytes', 'bytes/s'}:
         return 1.0, {'percent': '%', 'watts': 'W'}[unit]
@@ -215,14 +266,18 @@ def _time_unit(seconds: float) -> tuple[float, str]:
 
 
 def _caption(recording: Recording) -> str:
+    lines = textwrap.wrap(printable(recording.meta.title), WIDTH_OF_TEXT, max_lines=2, placeholder=' …')
+    return '\n'.join(plain(line) for line in [*lines, origin(recording)])
+
+
+def origin(recording: Recording) -> str:
+    """Return where, when, how long and by what a run was recorded."""
     meta = recording.meta
-    peaks = worded(recording.duration, 'seconds')
     interval = '' if meta.interval is None else f', sampled every {meta.interval:g} s'
-    where = f'{or_unknown(meta.host)}, {or_unknown(meta.started)[:10]}, {peaks}{interval}, {or_unknown(meta.program)}'
-    lines = textwrap.wrap(printable(meta.title), _CAPTION, max_lines=2, placeholder=' …')
-    return '\n'.join(_plain(line) for line in [*lines, printable(where)])
+    duration = worded(recording.duration, 'seconds')
+    return f'{or_unknown(meta.host)}, {or_unknown(meta.started)[:10]}, {duration}{interval}, {or_unknown(meta.program)}'
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return a text in which nothing is read as a formula."""
     return printable(text).replace('$', r'\$')
