@@ -240,6 +240,33 @@ def asked_of_node(environment: Environment) -> dict[str, int | None]:
     }
 
 
+def batch_request(environment: Environment, now: float, root: str = '/') -> dict[str, Any] | None:
+    """Return what the batch system of this process was asked for: in seconds, bytes and counts, None where unknown.
+
+    ``job_seconds`` is how long the job has run. ``is_whole``: its only task and node are those of this process.
+
+    :param environment: The environment variables.
+    :param now: Seconds since 1970.
+    :param root: Where the files of containers are.
+    """
+    if environment.get('SLURM_JOB_ID'):
+        begin, end = (_whole(environment.get(f'SLURM_JOB_{name}_TIME', '')) for name in ('START', 'END'))
+        tasks, nodes = (_whole(environment.get(name, '')) for name in ('SLURM_NTASKS', 'SLURM_JOB_NUM_NODES'))
+        asked = asked_of_node(environment)
+        return {
+            'system': 'slurm',
+            'ram': asked['ram_of_node'],
+            'cores': _whole(environment.get('SLURM_CPUS_PER_TASK', '')),
+            'time_limit': None if begin is None or end is None or end <= begin else end - begin,
+            'job_seconds': None if begin is None or now < begin else now - begin,
+            'is_whole': (tasks or 1) == 1 and (nodes or 1) == 1,
+        }
+    if environment.get('KUBERNETES_SERVICE_HOST'):
+        return {'system': 'kubernetes', 'is_whole': True}
+    in_container = any(os.path.exists(f'{root}{name}') for name in ('.dockerenv', 'run/.containerenv'))
+    return {'system': 'docker', 'is_whole': True} if in_container else None
+
+
 def environment_of(pid: int) -> dict[str, str]:
     """Return the environment variables that a process was started with; none where they cannot be read."""
     try:

@@ -35,6 +35,10 @@ class ProcessUse(Protocol):
         """The most that was resident: KiB on Linux, bytes on macOS."""
 
     @property
+    def ru_majflt(self) -> int:
+        """Page faults with I/O."""
+
+    @property
     def ru_nvcsw(self) -> int:
         """Voluntary context switches."""
 
@@ -49,10 +53,6 @@ class UseWithFaults(ProcessUse, Protocol):
     @property
     def ru_minflt(self) -> int:
         """Page faults without I/O."""
-
-    @property
-    def ru_majflt(self) -> int:
-        """Page faults with I/O."""
 
 
 class RecordingRequest(TypedDict):
@@ -390,5 +390,9 @@ class Totals(_Run):
     """See :meth:`gpu_tracker.control_groups.own_group.OwnGroup.end`; absent if none was asked for."""
     termination_reason: ReadOnly[NotRequired[str]]
     """The limit that has ended the run; absent if none has."""
+    batch: ReadOnly[NotRequired[Mapping[str, Any]]]
+    """See :func:`gpu_tracker.job.batch_request`; absent if there is no batch system."""
+    major_faults: ReadOnly[NotRequired[int]]
+    """Page faults that read from disk, of a command and of all that it has waited for."""
     exceeded_limits: ReadOnly[NotRequired[Sequence[str]]]
     """Limits that were exceeded by a run that has ended by itself; absent if none was."""

@@ -69,6 +69,7 @@ More options:
   --kill-after=<time>     The time from SIGTERM to SIGKILL. Default: 10s.
   --live                  Live view in the terminal. The program's output goes to a
                           log file, or where you redirect it.
+  --no-advice             Leave out what the run suggests for the next one.
   --verbose               Also print statistics of the sampling: samples, delays,
                           cost, and why figures may be too low.
   --keep                  Keep the run also with -e or --pid, in a job and in CI.

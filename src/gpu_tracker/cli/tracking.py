@@ -195,6 +195,16 @@ def _warn_of_unknown(usage: ResourceUsage, limits: RunLimits) -> None:
         output.complain(unkept([GPU_MEMORY], 'the GPU memory of the command is unknown'))
 
 
+def _advised(run: Run, request: Request, exit_code: int | None) -> ResourceUsage:
+    """Return the result of ``run``, with what it suggests if that is wanted."""
+    usage = run.usage()
+    if request.values['--no-advice'] or request.format == 'csv':
+        return usage
+    from gpu_tracker.advice import with_advice  # noqa: PLC0415 (as above)
+
+    return with_advice(usage, run.require_totals(), exit_code)
+
+
 def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
     """Write the report of ``run`` where ``request`` wants it; return whether all went well.
 
@@ -214,7 +224,7 @@ def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
             return True
         from gpu_tracker.result.formats import Form  # noqa: PLC0415 (as above)
 
-        report = Form(*request.form).render(run.usage(), exit_code)
+        report = Form(*request.form).render(_advised(run, request, exit_code), exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False

@@ -55,6 +55,7 @@ def as_text(usage: ResourceUsage, adaptive: Collection[str] = ()) -> str:
         elif isinstance(section, dict) and kind in adaptive:
             shown = _in_suitable_units(section, name, _SIZES if kind != 'time' else _TIMES)
         found += _lines({name: shown}, '') if name != 'cuda' or usage.cuda is None else _cuda_lines(usage.cuda, shown)
+    found += _list_lines('advice', [one.text for one in usage.advice], '')
     return '\n'.join([*found, *_bounds(usage.lower_bounds)])
 
 
@@ -73,7 +74,7 @@ _LEFT_OUT_FIRST = ('Threads', 'Machine')
 def as_summary(usage: ResourceUsage) -> str:
     """Return twelve lines at most with the figures by which people decide, each in the unit that suits it.
 
-    Figures of GPUs are left out if there are none. ``N/A`` stands for unknown ones.
+    The advice comes after them. Figures of GPUs are left out if there are none. ``N/A`` stands for unknown ones.
     """
     from gpu_tracker.figures import lines  # noqa: PLC0415 - other formats need none of it
 
@@ -81,6 +82,7 @@ def as_summary(usage: ResourceUsage) -> str:
     for title in _LEFT_OUT_FIRST:
         if len(found) > _MOST:
             found = [line for line in found if line[0] != title]
+    found += [('' if number else 'Advice', one.text) for number, one in enumerate(usage.advice)]
     return '\n'.join(f'{title:<{_WIDTH}}{text}' for title, text in found)
 
 
@@ -96,6 +98,7 @@ def as_csv(usage: ResourceUsage, command: Sequence[str] = (), exit_code: int | N
     from gpu_tracker.result import csv_table  # noqa: PLC0415 - as above
 
     fields = {**usage.to_dict(), 'lower_bounds': ' '.join(usage.lower_bounds)}
+    fields.pop('advice', None)  # sentences, and no columns
     fields |= {name: _largest_of_gpus(usage, name) for name in _LISTS_OF_GPUS if fields.get(name) is not None}
     return csv_table.table_of(fields, command, exit_code)
 
@@ -161,7 +164,8 @@ def _fields(usage: ResourceUsage) -> dict[str, Any]:
     from dataclasses import asdict  # noqa: PLC0415 - costs 10 ms, and whoever only looks at FORMATS needs none of it
 
     # Without sections that were not asked for, the report is as it always was.
-    return {name: value for name, value in asdict(usage).items() if value is not None and name != 'lower_bounds'}
+    apart = {'advice', 'lower_bounds'}
+    return {name: value for name, value in asdict(usage).items() if value is not None and name not in apart}
 
 
 def _is_unknown(section: Mapping[str, Any]) -> bool:

@@ -55,7 +55,7 @@ def from_text(text: str | bytes) -> ResourceUsage:
 @cache
 def _kinds(record: type) -> dict[str, Any]:
     """Return the types of a record's fields."""
-    return get_type_hints(record, localns={'CUDAUsage': cuda_usage.CUDAUsage})
+    return get_type_hints(record, localns={'CUDAUsage': cuda_usage.CUDAUsage, 'Mapping': Mapping})
 
 
 def _record(kind: Any, plain: object, path: str) -> Any:  # noqa: ANN401 - a class of records, and an instance of it
@@ -80,13 +80,18 @@ def _record(kind: Any, plain: object, path: str) -> Any:  # noqa: ANN401 - a cla
 def _value(kind: Any, plain: object, name: str) -> Any:  # noqa: ANN401 - an instance of kind
     """Return a field's value.
 
-    :param kind: Its type: a record, a tuple of one type, or one of the types of JSON, with or without None.
+    :param kind: Its type: a record, a tuple of one type, a mapping from names to one type, or one of the types of JSON,
+        with or without None.
     """
     alternatives = get_args(kind)
     if get_origin(kind) is tuple:
         if not isinstance(plain, list | tuple):
             raise _fault(name, 'a list', plain)
         return tuple(_value(alternatives[0], entry, f'{name}[{place}]') for place, entry in enumerate(plain))
+    if get_origin(kind) is Mapping:
+        if not isinstance(plain, Mapping):
+            raise _fault(name, 'an object', plain)
+        return {key: _value(alternatives[1], entry, f'{name}.{key}') for key, entry in plain.items()}
     if alternatives:
         return None if plain is None else _value(alternatives[0], plain, name)
     if is_dataclass(kind):

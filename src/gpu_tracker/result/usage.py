@@ -6,7 +6,7 @@ the largest total RSS may have been reached at different moments.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from gpu_tracker.bindings import make
 
@@ -423,6 +423,20 @@ class OwnGroupUsage:
     problem: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What a run suggests for the next one.
+
+    :ivar rule: The name of the rule: ``docs/advice.rst`` lists them.
+    :ivar text: The advice, with its figures.
+    :ivar figures: The figures by their names, in bytes, seconds, percent and counts.
+    """
+
+    rule: str
+    text: str
+    figures: Mapping[str, float] = field(hash=False)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ResourceUsage:
     """All that a tracked run used.
@@ -451,6 +465,8 @@ class ResourceUsage:
         and in no report, where neither is so.
     :ivar exceeded_limits: Limits that the command has exceeded without being ended: it had ended by itself before a
         sample showed that. None, and in no report, where there are none.
+    :ivar advice: What the run suggests for the next one, the most urgent first. Only ``gpu-tracker`` and its commands
+        make it. Empty, and in no report, if there is none.
     :ivar lower_bounds: The paths of the figures that may be too low, such as ``max_ram.combined.total_rss``; the
         reasons are in :attr:`gpu_tracker.Tracker.sampling`. Empty, and in no report, if there are none.
     """
@@ -470,6 +486,7 @@ class ResourceUsage:
     own_group: OwnGroupUsage | None = None
     termination_reason: str | None = None
     exceeded_limits: tuple[str, ...] | None = None
+    advice: tuple[Advice, ...] = ()
     lower_bounds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -489,7 +506,7 @@ class ResourceUsage:
         return {
             name: _plain(value)
             for name, value in asdict(self).items()
-            if value is not None and (value or name != 'lower_bounds')
+            if value is not None and (value or name not in {'advice', 'lower_bounds'})
         }
 
     @staticmethod

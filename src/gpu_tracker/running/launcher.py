@@ -47,6 +47,7 @@ class _Used:
 
     def __init__(self, words: Sequence[str]) -> None:
         self.ru_utime, self.ru_stime = float(words[0]), float(words[1])
+        self.ru_majflt = int(words[7])
         self.ru_maxrss, self.ru_nvcsw, self.ru_nivcsw = int(words[2]), int(words[14]), int(words[15])
 
 

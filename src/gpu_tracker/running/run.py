@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from gpu_tracker.errors import ParameterError, SamplerError, see
+from gpu_tracker.job import batch_request
 from gpu_tracker.processes import default_reader, proc_fault
 from gpu_tracker.real import os, time
 from gpu_tracker.running.run_files import RunFiles
@@ -258,6 +259,7 @@ class Run:
             has_reaped=has_reaped,
         )
         self._settle(counts_over=self.seconds, command=command)
+        self.add(major_faults=use.ru_majflt)
         if self.require_totals()['ram']['main'][0] is None and self.problem is None:
             from gpu_tracker.units import from_bytes  # noqa: PLC0415 - hardly ever needed
 
@@ -293,6 +295,10 @@ class Run:
         session = self.session
         if session is None or self.totals is None:
             return
+        if self._command is not None or self._tracks_itself:
+            batch = batch_request(os.environ, time.time())
+            if batch is not None:
+                self.add(batch=batch)
         if session.is_recording:
             try:
                 problem = session.finish(self.totals, exit_code, self.options.join_timeout)

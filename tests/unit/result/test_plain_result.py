@@ -58,6 +58,7 @@ OTHER_SECTIONS = {
         'problem': None,
     },
     'termination_reason': 'memory_limit',
+    'advice': [{'rule': 'swapped', 'text': 'The run swapped 3.20 GB.', 'figures': {'swap_peak_bytes': 3.2e9}}],
     'lower_bounds': ['max_ram.combined.total_rss'],
 }
 
