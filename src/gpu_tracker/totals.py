@@ -326,6 +326,10 @@ class ControlGroupTotals(TypedDict):
     """Those that the counter of the group had at the start."""
     inode: NotRequired[int | None]
     """That of the folder, which tells the group from all others of the machine."""
+    throttled_seconds: NotRequired[float | None]
+    """This and the following: see :class:`gpu_tracker.control_groups.pressure.Pressure`."""
+    group_swap: NotRequired[int | None]
+    swapped_out: NotRequired[int | None]
 
 
 class Record(TypedDict):

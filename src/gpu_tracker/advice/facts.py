@@ -203,7 +203,7 @@ def facts_of(
         cgroup_own=is_own,
         cgroup_peak_bytes=value(usage, 'own_group.memory_peak'),
         oom_kills=own.oom_kills if own is not None and is_own else value(usage, 'control_group.oom_kills'),
-        swap_peak_bytes=_number(group, 'swap_peak'),
+        swap_peak_bytes=0 if _number(group, 'swapped_out') == 0 else _number(group, 'group_swap'),
         major_faults=max(
             (
                 faults

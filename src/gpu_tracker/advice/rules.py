@@ -103,7 +103,8 @@ def swapped(facts: Facts, limits: Thresholds) -> Advice | None:
         return None
     allowed = facts.ram_allowed_bytes or facts.machine_ram_bytes
     than = '' if allowed is None else f' than {_size(allowed)}'
-    text = f'The run swapped {_size(swap)}. Give it more memory{than}.'
+    who = 'run' if facts.cgroup_own else 'control group'
+    text = f'The {who} swapped {_size(swap)}. Give it more memory{than}.'
     return _advice('swapped', text, swap_peak_bytes=swap, ram_peak_bytes=peak, ram_allowed_bytes=allowed)
 
 

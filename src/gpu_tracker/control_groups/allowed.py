@@ -110,17 +110,22 @@ def memory_limit(groups: Sequence[Group], mounted: Sequence[Mount]) -> float | N
 
 def cpu_quota(groups: Sequence[Group], mounted: Sequence[Mount]) -> float | None:
     """Return the cores that the tightest quota of CPU time leaves."""
+    return tightest_quota(groups, mounted)[0]
+
+
+def tightest_quota(groups: Sequence[Group], mounted: Sequence[Mount]) -> tuple[float | None, str | None]:
+    """Return the cores that the tightest quota of CPU time leaves, and the folder of its group; None: there is none."""
     of_version_1 = group_with(groups, 'cpu')
+    names = ('cpu.max',) if of_version_1 is None else ('cpu.cfs_quota_us', 'cpu.cfs_period_us')
+    tightest: tuple[float, str | None] = (NO_LIMIT, None)
     try:
-        folders = _folders(of_version_1 or unified_group(groups), mounted)
-        if of_version_1 is None:
-            texts = [text.split() for text in _contents(folders, 'cpu.max')]
-        else:
-            quotas, periods = _contents(folders, 'cpu.cfs_quota_us'), _contents(folders, 'cpu.cfs_period_us')
-            texts = [list(both) for both in zip(quotas, periods, strict=True)]
-        return min((_cores_of(quota, period) for quota, period in texts), default=NO_LIMIT)
-    except (OSError, ValueError, ArithmeticError):  # the latter where something stands in for a kernel
-        return None
+        for folder in _folders(of_version_1 or unified_group(groups), mounted):
+            words = ' '.join(text for name in names for text in _contents([folder], name)).split()
+            cores = _cores_of(*words) if words else NO_LIMIT
+            tightest = (cores, folder) if cores < tightest[0] else tightest
+    except (OSError, TypeError, ValueError, ArithmeticError):  # the latter where something stands in for a kernel
+        return None, None
+    return tightest
 
 
 def _folders(group: Group | None, mounted: Sequence[Mount]) -> list[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import sys
 
-from gpu_tracker.resources import FIRST, MIDDLE, Resource
+from gpu_tracker.resources import FIRST, LAST, MIDDLE, Resource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from gpu_tracker.control_groups.allowed import Limits
     from gpu_tracker.control_groups.oom_kills import OOMKills
+    from gpu_tracker.control_groups.pressure import Pressure
     from gpu_tracker.processes.process import Process
     from gpu_tracker.resources.context import Context
     from gpu_tracker.result import usage
@@ -22,37 +23,43 @@ if TYPE_CHECKING:
     from gpu_tracker.units import Units
 
 _INTERVAL = 1.0
-"""Seconds between two readings of the counter."""
+"""Seconds between two readings of the counters."""
 
 
 class ControlGroup(Resource):
-    """The limits of a group, and its counter of kills.
+    """The limits of a group, and its counters.
 
     :param limits: What it allows; None: that is not known.
     :param kills: The counter; None: it is not known which.
     :param root: The tracked process.
+    :param pressure: The counters of CPU quota and swap; None: they are not known.
     """
 
-    def __init__(self, limits: Limits | None, kills: OOMKills | None, root: Process) -> None:
+    def __init__(
+        self, limits: Limits | None, kills: OOMKills | None, root: Process, pressure: Pressure | None = None
+    ) -> None:
         self._limits = limits
         self._kills = kills
         self._root = root
+        self._pressure = pressure
         self._inode = None if kills is None else _inode_of(kills.folder)
         self._due = float('-inf')
         self._had_ended = False
 
     def sample(self, now: float, kind: str) -> None:
-        """Read the counter, where it is time: the group may be gone as soon as the tracked process is."""
+        """Read the counters, where it is time: the group may be gone as soon as the tracked process is."""
         if kind == FIRST and self._root.ended:  # a zombie has left its groups, and seems to be in the root
-            self._limits = self._kills = None
+            self._limits = self._kills = self._pressure = None
         if self._kills is not None and (now >= self._due or kind != MIDDLE or self._root.ended != self._had_ended):
             self._due = now + _INTERVAL
             self._had_ended = self._root.ended
             self._kills.read()
+            if self._pressure is not None:
+                self._pressure.read(is_last=kind == LAST)
 
     def totals(self) -> dict[str, object]:
         """Return :class:`gpu_tracker.totals.ControlGroupTotals`."""
-        limits, kills = self._limits, self._kills
+        limits, kills, pressure = self._limits, self._kills, self._pressure
         found: ControlGroupTotals = {
             'folder': None if kills is None else kills.folder,
             'memory_limit': None if limits is None else limits.memory,
@@ -61,6 +68,9 @@ class ControlGroup(Resource):
             'oom_kills': None if kills is None else kills.count,
             'oom_kills_before': None if kills is None else kills.before,
             'inode': None if kills is None else self._inode,
+            'throttled_seconds': None if pressure is None else pressure.throttled_seconds,
+            'group_swap': None if pressure is None else pressure.group_swap,
+            'swapped_out': None if pressure is None else pressure.swapped_out,
         }
         return {**found}
 
@@ -82,6 +92,7 @@ def open_resource(context: Context) -> ControlGroup:
         from gpu_tracker.control_groups import places  # noqa: PLC0415 - in the sampler alone
         from gpu_tracker.control_groups.allowed import Limits, affinity_of, limits_in  # noqa: PLC0415 - as above
         from gpu_tracker.control_groups.oom_kills import OOMKills  # noqa: PLC0415 - as above
+        from gpu_tracker.control_groups.pressure import Pressure  # noqa: PLC0415 - as above
     except (ImportError, OSError):  # no more files may be opened
         return ControlGroup(None, None, root)
     affinity = affinity_of(root.pid)
@@ -90,7 +101,7 @@ def open_resource(context: Context) -> ControlGroup:
     except OSError:
         return ControlGroup(Limits(None, None, affinity), None, root)
     limits = limits_in(groups, mounted, affinity).within(machine.ram_capacity, machine.cores)
-    return ControlGroup(limits, OOMKills(groups, mounted), root)
+    return ControlGroup(limits, OOMKills(groups, mounted), root, Pressure(groups, mounted))
 
 
 def usage_of(totals: Totals, wanted: Units) -> dict[str, usage.ControlGroupUsage]:

@@ -26,7 +26,7 @@ SLURM = {
 }
 TOTALS = {
     'batch': batch_request(SLURM, 1060.0),
-    'control_group': {'swap_peak': 0, 'throttled_seconds': 0.5},
+    'control_group': {'swapped_out': 0, 'throttled_seconds': 0.5},
     'major_faults': 7,
 }
 
@@ -51,6 +51,19 @@ def test_figures_of_a_result_are_in_base_units() -> None:
     assert (found.time_limit_seconds, found.job_seconds) == (14400, 60.0)
     assert found.batch == 'slurm'
     assert found.termination == 'exited'
+
+
+@pytest.mark.parametrize(
+    ('group', 'swap'),
+    [
+        ({'swapped_out': 0, 'group_swap': None}, 0),
+        ({'swapped_out': 4096, 'group_swap': None}, None),
+        ({'swapped_out': 4096, 'group_swap': 8192}, 8192),
+        ({'swapped_out': None}, None),
+    ],
+)
+def test_swap_is_known_if_the_machine_has_not_swapped(group: dict[str, Any], swap: int | None) -> None:
+    assert facts({'control_group': group}).swap_peak_bytes == swap
 
 
 @pytest.mark.parametrize(('limit', 'by'), [(1.0, 'quota'), (None, 'affinity')])
@@ -80,7 +93,7 @@ def test_a_signal_at_the_time_limit_of_the_job_is_from_the_batch_system() -> Non
 
 
 def test_totals_of_strangers_are_unknown() -> None:
-    found = facts({'batch': 3, 'control_group': {'swap_peak': 'x'}, 'major_faults': None})
+    found = facts({'batch': 3, 'control_group': {'group_swap': 'x'}, 'major_faults': None})
     assert (found.batch, found.swap_peak_bytes, found.major_faults) == (None, None, None)
 
 

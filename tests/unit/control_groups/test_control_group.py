@@ -98,6 +98,9 @@ def test_the_totals(counted: Counted, tmp_path: Path) -> None:
         'oom_kills': 0,
         'oom_kills_before': 2,
         'inode': tmp_path.stat().st_ino,
+        'throttled_seconds': None,
+        'group_swap': None,
+        'swapped_out': None,
     }
 
 
