@@ -1,4 +1,4 @@
-"""Limits of a command: what each is of, how one is written, and which has been exceeded.
+"""Limits of a command: what each is of, how one is written, which has been exceeded, and how a run has ended.
 
 They belong to the tree, the command with all its descendants, as the figures of the report do, and not to each process
 as those of setrlimit(2).
@@ -233,3 +233,15 @@ def ended_by(reason: str) -> str:
 def ended_beyond(reasons: Iterable[str]) -> str:
     """Return which limits a run has exceeded that has ended by itself, such as ``exceeded its memory limit``."""
     return f'exceeded {" and ".join(f"its {_LIMITED[reason]} limit" for reason in reasons)}'
+
+
+def exit_code_in_words(code: int) -> str:
+    """Return what an exit code says, which is negative for a signal: shells have another number for that."""
+    if code >= 0:
+        return f'with exit code {code}'
+    import signal  # noqa: PLC0415 - not where there is none
+
+    try:
+        return f'by {signal.Signals(-code).name}'
+    except ValueError:
+        return f'by signal {-code}'  # a real-time one, or one of another system

@@ -7,8 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_tracker.figures import AT_LEAST, figure, fullest_first, lines_of_sections, place_of, text, value
-from gpu_tracker.limits import ended_beyond, ended_by
-from gpu_tracker.recording.reading.model import exit_code_in_words
+from gpu_tracker.limits import ended_beyond, ended_by, exit_code_in_words
 from gpu_tracker.system.terminal_text import printable, shortened, width_of
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS, digits
 from gpu_tracker.vendors import label

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.figures import AT_LEAST
+from gpu_tracker.limits import exit_code_in_words
 from gpu_tracker.recording.comparing.conditions import parse
 from gpu_tracker.recording.comparing.run_values import IO_FIGURES, REGIONS, written
-from gpu_tracker.recording.reading.model import exit_code_in_words
 from gpu_tracker.system.terminal_text import GAP, padded, printable, width_of
 from gpu_tracker.units import text_of
 

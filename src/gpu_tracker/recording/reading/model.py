@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpu_tracker.limits import ended_by
+from gpu_tracker.limits import ended_by, exit_code_in_words
 from gpu_tracker.recording.schema import STOPPED
 
 if TYPE_CHECKING:
@@ -93,18 +93,6 @@ class Meta:
 def or_unknown(value: object) -> str:
     """Return a value as text, ``N/A`` for None."""
     return 'N/A' if value is None else str(value)
-
-
-def exit_code_in_words(code: int) -> str:
-    """Return what an exit code says, which is negative for a signal: shells have another number for that."""
-    if code >= 0:
-        return f'with exit code {code}'
-    import signal  # noqa: PLC0415 - not where there is none
-
-    try:
-        return f'by {signal.Signals(-code).name}'
-    except ValueError:
-        return f'by signal {-code}'  # a real-time one, or one of another system
 
 
 @dataclass(frozen=True, slots=True)
