@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from gpu_tracker.background import call_in_time
+from gpu_tracker.background import Call
 from gpu_tracker.cli import output, screen
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.figures import place_of
@@ -76,9 +76,10 @@ def _surface() -> Surface:
 
 def _recorded(path: str, usage: ResourceUsage) -> Recorded:
     """Return what the recording of a run adds to its result, if it can be read in time."""
+    call = Call(lambda: _read(path, usage))
     try:
-        return call_in_time(lambda: _read(path, usage), _TIMEOUT)
-    except (GpuTrackerError, OSError):  # a TimeoutError is one
+        return call.result() if call.has_ended(_TIMEOUT) else Recorded()  # type: ignore[return-value] # that of _read
+    except (GpuTrackerError, OSError):
         return Recorded()
 
 
