@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpu_tracker.background import Call
@@ -16,11 +17,14 @@ from gpu_tracker.views.short_report import Part, Recorded, Surface, ending, has_
 if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
     from gpu_tracker.recording.reading.recording import Recording
+    from gpu_tracker.recording.reading.tree import PathFigures
     from gpu_tracker.result.usage import ResourceUsage
     from gpu_tracker.running.run import Run
 
 _TIMEOUT = 0.5
 """Seconds for reading the recording. A longer one has no curves and parts in the report."""
+_LEAST_COVERAGE = 0.9
+"""The share of a part in which the utilization of the GPUs has to be known."""
 _CURVE = 12
 """Characters."""
 
@@ -60,6 +64,17 @@ def print_report(run: Run, request: Request, exit_code: int | None, kept: int | 
     output.say(text)
 
 
+def _seconds_of(found: PathFigures, recording: Recording) -> float:
+    """Return the time in which at least one call was open: calls at the same time count once."""
+    if found.share is None or recording.duration is None:
+        return found.wall_time
+    return min(found.wall_time, found.share * recording.duration)
+
+
+def _gpu_percent(found: PathFigures) -> float | None:
+    return found.gpu_utilization if found.gpu_coverage >= _LEAST_COVERAGE else None
+
+
 def _shortest(path: str) -> str:
     try:
         return min(path, os.path.relpath(path), key=len)
@@ -91,13 +106,16 @@ def _read(path: str, usage: ResourceUsage) -> Recorded:
 
 
 def read_recorded(recording: Recording, usage: ResourceUsage) -> Recorded:
-    """Return the outermost regions, and the curves of the GPUs that the run has used."""
+    """Return the outermost regions of which there are several, and the curves of the GPUs that the run has used."""
     from gpu_tracker.recording.reading.shown import region_figures  # noqa: PLC0415 - as above
 
+    figures = region_figures(recording)[0]
+    depths = Counter(len(found.path) for found in figures)
+    depth = next((depth for depth in sorted(depths) if depths[depth] > 1), max(depths, default=0))
     parts = [
-        Part(found.path[0], found.wall_time, found.gpu_utilization if usage.gpus else None)
-        for found in region_figures(recording)[0]
-        if len(found.path) == 1
+        Part(found.path[-1], _seconds_of(found, recording), _gpu_percent(found) if usage.gpus else None)
+        for found in figures
+        if len(found.path) == depth
     ]
     places = {gpu.uuid: place_of(gpu) for gpu in usage.gpus or ()}
     numbers = {gpu.id: places[gpu.uuid] for gpu in recording.gpus if gpu.uuid in places}

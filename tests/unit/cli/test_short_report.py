@@ -1,0 +1,49 @@
+"""What the recording of a run adds to its short report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpu_tracker.cli.short_report import read_recorded
+from gpu_tracker.recording.reading.recording import load
+from gpu_tracker.result.usage import GPUMemory, GPUPercentages, GPUUse
+from gpu_tracker.views.short_report import Part
+from support.pictured_run import training
+from support.recordings import region, write_recording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def gpu(uuid: str) -> GPUUse:
+    share, memory = GPUPercentages(50.0, 50.0), GPUMemory(4.0, 4.0, 0.0, 4.0)
+    return GPUUse(1, 'nvidia', uuid, None, 'gigabytes', 40.0, memory, share, share, others_used_it=False)
+
+
+def test_the_curve_of_a_gpu_that_the_run_has_used(tmp_path: Path) -> None:
+    with load(training(tmp_path / 'run.db')) as recording:
+        found = read_recorded(recording, replace(recording.summary(), gpus=(gpu('GPU-0'),)))
+    assert list(found.busy) == ['1']
+    curve = found.busy['1']
+    assert len(curve) == 12
+    assert (round(curve[0]), round(curve[-1])) == (20, 111)
+
+
+def test_a_region_around_all_others_is_no_part(tmp_path: Path) -> None:
+    regions = [
+        region(1, 'run', 0.0, 10.0),
+        region(2, 'load', 1.0, 3.0, parent=1),
+        region(3, 'train', 3.0, 8.0, parent=1),
+        region(4, 'load', 8.0, 9.0, parent=1),
+    ]
+    rows = [(float(second), {}) for second in range(11)]
+    with load(write_recording(tmp_path / 'run.db', rows=rows, regions=regions)) as recording:
+        assert read_recorded(recording, recording.summary()).parts == [Part('train', 5.0), Part('load', 3.0)]
+
+
+def test_parts_at_the_same_time_count_once(tmp_path: Path) -> None:
+    regions = [region(1, 'load', 0.0, 4.0), region(2, 'load', 2.0, 6.0), region(3, 'train', 6.0, 7.0)]
+    rows = [(float(second), {}) for second in range(11)]
+    with load(write_recording(tmp_path / 'run.db', rows=rows, regions=regions)) as recording:
+        assert read_recorded(recording, recording.summary()).parts == [Part('load', 6.0), Part('train', 1.0)]
