@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cli_program import PROGRAM, Terminal, gpu_tracker
+from gpu_tracker import load
+from gpu_tracker.errors import RecordingError
+from support.cli_program import PROGRAM, Terminal, gpu_tracker, number_in, started
+from support.simulated_nvml import Gpu, Process
 from support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from support.gpus.gpu_machine import Machine
+
 PLAIN = {name: value for name, value in os.environ.items() if name not in {'NO_COLOR', 'COLUMNS'}}
+GB = 10**9
 IN_PARTS = """
 import gpu_tracker as gput
 with gput.region('load'):
@@ -23,6 +31,12 @@ with gput.region('load'):
 with gput.region('train'):
     sum(range(10**6))
 """
+
+
+def seen_busy(recording: Path) -> bool:
+    with contextlib.suppress(RecordingError), load(recording) as found:
+        return sum(sample.utilization == 100 and bool(sample.combined_ram) for sample in found.gpu_samples()) > 3
+    return False
 
 
 def test_standard_output_is_that_of_the_program_alone() -> None:
@@ -79,6 +93,23 @@ def test_the_parts_of_a_recorded_program_and_the_way_to_its_page(tmp_path: Path)
     parts, more = run.stderr.splitlines()[-2:]
     assert re.fullmatch(r'Parts   train \S+ m?s · load \S+ [µm]?s', parts)
     assert more == 'More    gpu-tracker report run.db'
+
+
+@pytest.mark.machine(gpus=[Gpu(total=8 * GB)])
+def test_a_gpu_and_its_curve(machine: Machine, tmp_path: Path) -> None:
+    command = ('sh', '-c', 'echo $$ > pid; read line')
+    recording = tmp_path / 'run.db'
+    with started(
+        f'--tf={recording}', '--st=0.05', *command, stdin=subprocess.PIPE, env=machine.environment(), cwd=tmp_path
+    ) as run:
+        pid = number_in(tmp_path / 'pid')
+        machine.write(gpus=[Gpu(total=8 * GB, used=2 * GB, util=100, processes=[Process(pid, memory=2 * GB)])])
+        eventually(lambda: seen_busy(recording))
+        output, errors = run.communicate('\n')
+    assert output == ''
+    assert re.search(
+        r'^GPU 0   2 GB of 8 GB at most   \d+(\.\d+)? % busy +[▁▂▃▄▅▆▇]*█[▁▂▃▄▅▆▇█]*$', errors, re.MULTILINE
+    )
 
 
 def test_a_terminal_gets_its_width_and_a_red_failure() -> None:
