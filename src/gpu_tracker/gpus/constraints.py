@@ -14,8 +14,8 @@ USED_PERCENT = 20.0
 _BUSY = 5.0
 """Percent: by default, a free GPU has a lower utilization."""
 _GIGABYTE = 1e9
-_REPORTING = frozenset({'', 'nvidia'})
-"""The vendors whose driver reports the memory of each GPU that has some of its own."""
+_REPORTING = 'nvidia'
+"""The vendor whose driver reports the memory of each GPU that has some of its own."""
 _DRAWN = 1_000_000_000
 """Bytes that processes may have of a GPU with memory of its own whose driver does not say how much is in use: desktops
 take less, and it is 20 % of the memory of small GPUs."""
@@ -136,7 +136,7 @@ def _maybe_full(gpu: GpuReading) -> Rejection | None:
     if gpu.processes is None:
         return Rejection(IN_USE, 'neither its memory nor its processes are reported', is_lasting=True)
     held = sum(process.memory or 0 for process in gpu.processes if not process.is_idle_program)
-    if held > _DRAWN and gpu.gpu.vendor not in _REPORTING and not gpu.gpu.is_integrated:
+    if held > _DRAWN and gpu.gpu.vendor != _REPORTING and not gpu.gpu.is_integrated:
         text = f'its processes have {held / _GIGABYTE:.1f} GB of its memory, and it does not report how much there is'
         return Rejection(IN_USE, text)
     if not gpu.is_list_complete:

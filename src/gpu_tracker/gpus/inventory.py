@@ -99,7 +99,7 @@ class Inventory:
             elif answers.get(driver.name) and driver.backend is not None:
                 is_certain = True if driver.name in OF_DRM else None
                 lookup = ProcessLookup(compute_files=driver.backend.compute_files, is_certain=is_certain)
-                found += [_completed(reading, driver.name, lookup) for reading in answers[driver.name]]
+                found += [_completed(reading, lookup) for reading in answers[driver.name]]
         return sorted(found, key=lambda reading: (vendor_order(reading.gpu.vendor), reading.number))
 
     def close(self) -> None:
@@ -144,16 +144,15 @@ def with_claims(gpus: Iterable[GpuReading], claims: Iterable[Claim] | None) -> l
     return list(map(with_claim, gpus))
 
 
-def _completed(reading: GpuReading, vendor: str, lookup: ProcessLookup) -> GpuReading:
-    """Return a reading with its vendor and its processes looked up, whose MIG devices name the GPU that they are on."""
+def _completed(reading: GpuReading, lookup: ProcessLookup) -> GpuReading:
+    """Return a reading with its processes looked up, whose MIG devices name the GPU that they are on."""
     whole = reading._replace(
-        gpu=reading.gpu._replace(vendor=reading.gpu.vendor or vendor),
         processes=None if reading.processes is None else lookup.describe(reading.processes),
         mig_devices=None,
     )
     if reading.mig_devices is None:
         return whole
-    parts = (_completed(part, vendor, lookup)._replace(parent=whole) for part in reading.mig_devices)
+    parts = (_completed(part, lookup)._replace(parent=whole) for part in reading.mig_devices)
     return whole._replace(mig_devices=tuple(parts))
 
 

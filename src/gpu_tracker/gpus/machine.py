@@ -130,7 +130,7 @@ def snapshot(
 def _gpu(gpu: GpuReading, user_name: Callable[[int], str], commands: str) -> dict[str, object]:
     return {
         'index': gpu.number,
-        'vendor': gpu.gpu.vendor or None,
+        'vendor': gpu.gpu.vendor,
         'uuid': gpu.uuid,
         'pci_bus_id': gpu.gpu.pci_bus_id,
         'type': gpu.name,

@@ -106,9 +106,8 @@ class Gpu(NamedTuple):
     """The N of its device file, such as ``/dev/nvidiaN``, which need not be its number; None for a MIG device."""
     memory_total: int | None = None
     """Bytes; None as well where the GPU has no memory of its own, and in MIG mode where this user may not know."""
-    vendor: str = ''
-    """``nvidia``, ``amd``, ``intel`` or ``drm`` (any other); empty where a backend that serves one vendor leaves it to
-    those who read all vendors, which then is the key of ``BACKENDS``."""
+    vendor: str = 'nvidia'
+    """``nvidia``, ``amd``, ``intel`` or ``drm`` (any other)."""
     driver: str | None = None
     """The driver's version."""
     cores: int | None = None

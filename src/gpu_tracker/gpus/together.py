@@ -132,7 +132,7 @@ class _Vendor:
         self._driver = driver
         self.backend = driver.backend
         """None: it can no longer be read."""
-        self.gpus = tuple(gpu if gpu.vendor else gpu._replace(vendor=driver.name) for gpu in gpus)
+        self.gpus = gpus
         self.compute_files = compute_files
         self._timeout = timeout
         self._messages: list[tuple[str, str]] = []

@@ -161,7 +161,7 @@ class _Fold:
         """Return the figures so far."""
         return {
             'uuid': self._uuid,
-            'vendor': self._gpu.vendor or 'nvidia',
+            'vendor': self._gpu.vendor,
             'index': self._gpu.number,
             'gpu_instance': self._instance,
             'is_used': self._is_used,

@@ -37,7 +37,7 @@ def reading(
     minor: int | None = None,
     *,
     memory_total: int | None = None,
-    vendor: str = '',
+    vendor: str = 'nvidia',
     processes: Iterable[GpuProcess] | None = None,
     **fields: Any,
 ) -> GpuReading:

@@ -86,7 +86,7 @@ def _reading(number, fields):
         fields['uuid'],
         fields['name'],
         memory_total=total,
-        vendor=fields.get('vendor', ''),
+        vendor=fields.get('vendor', 'made_up'),
         is_integrated=fields.get('is_integrated', False),
     )
     processes = tuple(GpuProcess(pid, memory) for pid, memory in fields['processes'])

@@ -102,7 +102,7 @@ class Vendors:
     """A vendor whose driver works, and one whose driver is broken at first."""
 
     def __init__(self) -> None:
-        self.working, self.repaired = Backend(state(0)), Backend(state(0))
+        self.working, self.repaired = Backend(state(0, vendor='working')), Backend(state(0, vendor='broken'))
         self.is_broken = True
         self.opened = 0
         self.reports: list[str] = []
@@ -161,9 +161,10 @@ def test_a_driver_without_gpus_does_not_hide_that_another_does_not_work() -> Non
 def test_a_driver_that_is_loaded_later_is_found_beside_another() -> None:
     found = {'late': None}
     now = [100.0]
-    inventory = Inventory({'one': lambda: Backend(state(0)), 'late': lambda: found['late']}, clock=lambda: now[0])
+    one = Backend(state(0, vendor='one'))
+    inventory = Inventory({'one': lambda: one, 'late': lambda: found['late']}, clock=lambda: now[0])
     assert len(inventory.read()) == 1
-    found['late'] = Backend(state(1))
+    found['late'] = Backend(state(1, vendor='late'))
     now[0] = 129.9
     assert len(inventory.read()) == 1
     now[0] = 130.0
@@ -179,7 +180,7 @@ def test_a_driver_that_hangs_is_not_waited_for_for_ever() -> None:
 
 
 def test_a_driver_that_hangs_hides_nothing_of_another_and_is_not_waited_for_again() -> None:
-    hanging, working = Backend(state(0), answers=False), Backend(state(0))
+    hanging, working = Backend(state(0), answers=False), Backend(state(0, vendor='amd'))
     told: list[str] = []
     inventory = Inventory({'nvidia': lambda: hanging, 'amd': lambda: working}, timeout=1.0, report=told.append)
     for looks in (1, 2):

@@ -57,7 +57,7 @@ IN_USE_AS_JSON = {
 
 LOST_AS_JSON = {
     'index': 5,
-    'vendor': None,
+    'vendor': 'nvidia',
     'uuid': None,
     'pci_bus_id': None,
     'type': None,

@@ -17,8 +17,6 @@ _LONGEST_PERIOD_US = 1_000_000
 """nvml.h, nvmlUtilization_t: the sample period is between 1/6 second and 1 second. If samples are further apart, the
 driver's buffer has overflowed or the GPU was polled seldom; the time in between is unknown."""
 _FULL = 100.0
-_NVIDIA = 'nvidia'
-"""The vendor whose backend leaves it to others to name it."""
 
 
 def sum_of(processes: Iterable[GpuProcess]) -> tuple[int, bool]:
@@ -152,7 +150,7 @@ class DeviceFigures:
         return {
             'uuid': self.gpu.uuid,
             'name': self.gpu.name,
-            'vendor': self.gpu.vendor or _NVIDIA,
+            'vendor': self.gpu.vendor,
             'index': self.gpu.number,
             'place': numbered(self.gpu.vendor, str(self.gpu.number)),
             'capacity': self.gpu.memory_total,
