@@ -13,11 +13,11 @@ from gpu_tracker.gpus.processes import ProcessLookup
 from gpu_tracker.vendors import title, vendor_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from gpu_tracker.gpus.backend import GpuBackend
     from gpu_tracker.gpus.claim import Claim
-    from gpu_tracker.gpus.model import Gpu, GpuReading
+    from gpu_tracker.gpus.model import GpuReading
 
 DRIVER_TIMEOUT = 60.0
 """Seconds. Opening the driver takes up to 3 s a GPU where nothing else keeps it loaded; some drivers hang for ever."""
@@ -154,48 +154,3 @@ def _completed(reading: GpuReading, lookup: ProcessLookup) -> GpuReading:
         return whole
     parts = (_completed(part, lookup)._replace(parent=whole) for part in reading.mig_devices)
     return whole._replace(mig_devices=tuple(parts))
-
-
-class Identities:
-    """Remembers the GPUs of opened drivers, in which each keeps its place as long as they stay open.
-
-    MIG devices are not remembered: they are made and removed while the driver stays open.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[str, int], Gpu] = {}
-        self._places: set[tuple[str, int]] = set()
-
-    def completed(self, readings: Sequence[GpuReading]) -> list[GpuReading]:
-        """Return the readings of all GPUs, those with a problem as they were called before it.
-
-        Nothing is filled in where a GPU may have another place than before: a wrong name is worse than none.
-        """
-        places = {_place(reading.gpu) for reading in readings}
-        named = {_place(reading.gpu): reading.gpu for reading in readings if reading.gpu.uuid is not None}
-        known = self._known | named
-        has_moved = len({gpu.uuid for gpu in known.values()}) < len(known) or any(
-            gpu.uuid != known[place].uuid for place, gpu in self._known.items()
-        )
-        if places != self._places or len(places) < len(readings) or has_moved:
-            self._known = {}
-        self._places = places
-        self._known |= {place: _with_names(gpu, self._known.get(place)) for place, gpu in named.items()}
-        return [
-            reading
-            if reading.problem is None
-            else reading._replace(gpu=_with_names(reading.gpu, self._known.get(_place(reading.gpu))))
-            for reading in readings
-        ]
-
-
-def _place(gpu: Gpu) -> tuple[str, int]:
-    return gpu.vendor, gpu.number
-
-
-def _with_names(gpu: Gpu, known: Gpu | None) -> Gpu:
-    if known is None:
-        return gpu
-    return gpu._replace(
-        uuid=gpu.uuid or known.uuid, name=gpu.name or known.name, pci_bus_id=gpu.pci_bus_id or known.pci_bus_id
-    )

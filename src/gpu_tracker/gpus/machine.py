@@ -12,7 +12,7 @@ from gpu_tracker.gpus.claims.folder import ClaimFolder
 from gpu_tracker.gpus.command_lines import FULL, PROGRAM, without_arguments
 from gpu_tracker.gpus.constraints import status_of
 from gpu_tracker.gpus.health import activity_as_json, health_as_json
-from gpu_tracker.gpus.inventory import Identities, with_claims
+from gpu_tracker.gpus.inventory import with_claims
 from gpu_tracker.system.users import user_name
 
 if TYPE_CHECKING:
@@ -49,18 +49,17 @@ class Machine:
         self, report: Callable[[str], None], inventory: Inventory, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._inventory = inventory
-        self._identities = Identities()
         self._claims = ClaimFolder()
         self._driver_changes = Changes(report, 'the GPUs can be read again', clock)
         self._claims_changes = Changes(report, 'claims are known again', clock)
 
     def read(self) -> Seen:
-        """Read the GPUs and the claims; one that is lost keeps the UUID, name and bus address that it had.
+        """Read the GPUs and the claims.
 
         :raises GpuError: A driver is there and does not work, or does not answer.
         """
         now = time.time()
-        gpus = self._identities.completed(self._inventory.read())
+        gpus = self._inventory.read()
         try:
             seen = Seen(now, with_claims(gpus, self._claims.claims()))
         except ClaimsError as error:

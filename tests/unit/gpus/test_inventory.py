@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from gpu_tracker.errors import GpuError
-from gpu_tracker.gpus.inventory import Identities, Inventory, with_claims
+from gpu_tracker.gpus.inventory import Inventory, with_claims
 from gpu_tracker.gpus.model import GpuProcess
 from gpu_tracker.gpus.opening import open_gpus
-from support.gpus.brief_gpus import claim, gpu, lost, mig, split, state
+from support.gpus.brief_gpus import claim, gpu, mig, split, state
 from support.gpus.gpu_readings import changed
 from support.waiting import TIMEOUT, eventually
 
@@ -207,14 +207,6 @@ def test_numbers_that_two_vendors_have_are_told_apart() -> None:
         ('amd:0', 'AMD GPU 0'),
         ('intel:0', 'Intel GPU 0'),
     ]
-
-
-def test_gpus_of_two_vendors_with_one_number_keep_their_names_when_they_are_lost() -> None:
-    identities = Identities()
-    nvidia, amd = gpu(0, uuid='GPU-n', vendor='nvidia'), gpu(0, uuid='GPU-a', vendor='amd')
-    identities.completed([nvidia, amd])
-    gone = changed(lost(0), vendor='amd')
-    assert [reading.uuid for reading in identities.completed([nvidia, gone])] == ['GPU-n', 'GPU-a']
 
 
 def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from gpu_tracker.errors import GpuError, ParameterError
 from gpu_tracker.gpus.inventory import Inventory
 from gpu_tracker.gpus.machine import Machine, Seen, host_name, snapshot
-from support.gpus.brief_gpus import SEEN, UNSEEN, claim, mig, state, used
-from support.gpus.gpu_readings import changed, reading
-
-if TYPE_CHECKING:
-    from gpu_tracker.gpus.model import GpuReading
+from support.gpus.brief_gpus import SEEN, UNSEEN, claim, state, used
 
 
 class Driver:
@@ -187,87 +182,3 @@ def test_how_much_is_shown_of_command_lines(
     assert found[0]['claim']['command'] == of_claim
     unseen = snapshot(Seen(1.5, [used(0, 9, UNSEEN)]), commands)['gpus'][0]['processes']
     assert [(shown['command'], shown['program']) for shown in unseen] == [(None, None)]
-
-
-def identities(machine: Machine) -> list[tuple[str | None, ...]]:
-    return [(gpu.uuid, gpu.name, gpu.gpu.pci_bus_id) for gpu in machine.read_again().gpus]
-
-
-def lost(number: int) -> GpuReading:
-    return reading(number, problem='lost')
-
-
-ZERO = state(0, pci_bus_id='00000000:01:00.0')
-ONE = state(1, pci_bus_id='00000000:02:00.0', name='Model B')
-OF_ZERO = ('GPU-0', 'Model A', '00000000:01:00.0')
-OF_ONE = ('GPU-1', 'Model B', '00000000:02:00.0')
-NOBODY = (None, None, None)
-
-
-def test_a_gpu_that_is_lost_is_still_the_one_that_it_was() -> None:
-    driver = Driver(ZERO, ONE)
-    machine = machine_with(driver)
-    machine.read()
-    driver.states = [ZERO, lost(1)]
-    assert identities(machine) == identities(machine) == [OF_ZERO, OF_ONE]
-    gpu = machine.read().gpus[1]
-    assert (gpu.problem, gpu.memory_total, gpu.utilization) == ('lost', None, None)
-    driver.failure = GpuError('it is out of order', 'broken')
-    machine.read_again()
-    driver.failure = None
-    driver.states = [lost(0), lost(1)]
-    assert identities(machine) == [OF_ZERO, OF_ONE]
-    driver.states = [ZERO, ONE]
-    assert identities(machine) == [OF_ZERO, OF_ONE]
-
-
-def test_what_a_gpu_with_a_problem_still_tells_counts() -> None:
-    driver = Driver(ZERO, ONE)
-    machine = machine_with(driver)
-    machine.read()
-    driver.states = [ZERO, reading(1, 'GPU-1', None, '00000000:02:00.0', problem='lost')]
-    assert identities(machine) == [OF_ZERO, OF_ONE]
-
-
-def test_a_gpu_that_was_never_read_has_no_name() -> None:
-    assert identities(machine_with(Driver(ZERO, lost(1)))) == [OF_ZERO, NOBODY]
-
-
-def test_only_where_there_is_a_problem_a_name_is_filled_in() -> None:
-    driver = Driver(ZERO)
-    machine = machine_with(driver)
-    machine.read()
-    driver.states = [state(0, name=None)]
-    assert identities(machine) == [('GPU-0', None, None)]
-
-
-@pytest.mark.parametrize(
-    'others',
-    [
-        pytest.param([lost(0)], id='one less'),
-        pytest.param([changed(ZERO, uuid='GPU-new'), lost(1)], id='another one in the place of the first'),
-        pytest.param([lost(0), changed(ZERO, number=1)], id='the first in the place of the second'),
-        pytest.param([lost(0), lost(0)], id='two in one place'),
-    ],
-)
-def test_where_gpus_may_have_changed_places_a_lost_one_has_no_name(others) -> None:
-    driver = Driver(ZERO, ONE)
-    machine = machine_with(driver)
-    machine.read()
-    driver.states = others
-    named = [gpu for gpu in identities(machine) if gpu[0] not in {'GPU-new', 'GPU-0'}]
-    assert named
-    assert set(named) == {NOBODY}
-    driver.states = [lost(0), lost(1)]
-    assert OF_ONE not in identities(machine)
-
-
-def test_a_mig_device_with_a_problem_may_be_another_one() -> None:
-    driver = Driver(ZERO._replace(mig_devices=(mig(0, 'MIG-0'),)))
-    machine = machine_with(driver)
-    machine.read()
-    driver.states = [ZERO._replace(mig_devices=(lost(0),))]
-    assert machine.read().gpus[0].mig_devices[0].uuid is None
-    driver.states = [lost(0)]
-    assert identities(machine) == [OF_ZERO]
-    assert machine.read().gpus[0].mig_devices is None
