@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from itertools import pairwise
-from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,45 +19,19 @@ _IPYTHON_KERNELS = ('ipykernel_launcher', 'ipykernel')
 _NOTEBOOK = 'jupyter'
 
 
-class _Interpreter(NamedTuple):
-    """The options of a program that runs scripts, as far as they tell which word is the script."""
-
-    code: str
-    """Letters of options after which code stands instead of the name of a file, or which have it read from a pipe."""
-    module: str = ''
-    """The letter after which the name of a module stands."""
-    valued: str = ''
-    """Letters of options that have a value, at the end of a word: the next word is the value."""
-    valued_words: frozenset[str] = frozenset()
-    """Options whose value is the next word."""
-    has_other_valued: bool = False
-    """Whether further options may have one."""
-
-
-_PYTHON = _Interpreter('c', module='m', valued='WX', valued_words=frozenset({'--check-hash-based-pycs', '--jit'}))
-_SHELL = _Interpreter('cs', valued='oO', valued_words=frozenset({'--init-file', '--rcfile'}))
-_JAVA = _Interpreter(
-    '',
-    valued_words=frozenset(
-        {'-cp', '-classpath', '--class-path', '-p', '--module-path', '--add-exports', '--add-modules', '--add-opens'}
-    ),
-)
-_OTHER = _Interpreter('eEpr', has_other_valued=True)
+_PYTHON = 'c'
+_SHELL = 'cs'
+_OTHER = 'eEpr'
 _INTERPRETERS = {
     **dict.fromkeys(('python', 'pypy'), _PYTHON),
     **dict.fromkeys(('bash', 'dash', 'ksh', 'sh', 'zsh'), _SHELL),
-    'java': _JAVA,
-    'julia': _OTHER._replace(valued_words=frozenset({'-t', '--threads', '-J', '--sysimage', '-L', '--load', '-C'})),
-    'node': _OTHER._replace(valued_words=frozenset({'--require', '--import', '--loader', '--env-file', '-C'})),
-    'php': _OTHER._replace(valued_words=frozenset({'-d', '-c', '-S', '-t', '-z'})),
-    **dict.fromkeys(('lua', 'perl', 'R', 'Rscript', 'ruby'), _OTHER),
+    **dict.fromkeys(('R', 'Rscript', 'julia', 'node', 'perl', 'php', 'ruby'), _OTHER),
+    'java': '',
 }
-_LAUNCHERS = frozenset({'accelerate', 'deepspeed', 'horovodrun', 'mpiexec', 'mpirun', 'srun', 'torchrun'})
-_OF_PYTHON = frozenset({'accelerate', 'deepspeed', 'torchrun'})
-"""The launchers that run scripts of Python only."""
+"""Programs that run scripts -> the letters of options after which code stands, or which have it read from a pipe."""
 _STOPS = frozenset({'-', '--', '--args'})
 """What follows are arguments, or the program comes from a pipe."""
-_SUFFIX = r'\.(py|pyc|pyz|sh|pl|rb|js|mjs|R|r|jl|lua|php|jar)'
+_SUFFIX = r'\.(py|pyc|pyz|sh|pl|rb|js|mjs|R|r|jl|php|jar)'
 _PATH = re.compile(rf'(?!.*://)([^-\s=?][^\s=?]*|[^-\s=?][^=?]*{_SUFFIX})')
 _SCRIPT = re.compile(rf'(?!.*://)[^-\s=?][^\s=?]*{_SUFFIX}')
 _CODE = re.compile(r'--(command|eval|execute|print|run)\b')
@@ -125,99 +98,39 @@ def _program(word: str) -> str:
 
 
 def _script(program: str, words: Sequence[str]) -> str | None:
-    """Return the name of the file, or of the module, that an interpreter or a launcher runs.
+    """Return the name of the file, or of the module, that an interpreter runs; None if it is not certain.
+
+    The first word that is no option is the script. Behind an option it may be the option's value, unless it has the
+    suffix of a script.
 
     :param words: Those behind the program.
     """
-    interpreter = _INTERPRETERS.get(program.rstrip('0123456789.'))
-    if interpreter is not None:
-        return _interpreted(interpreter, words)
-    return _launched(program, words) if program in _LAUNCHERS else None
-
-
-class _Option(NamedTuple):
-    """What an option of an interpreter says of the words behind it."""
-
-    values: int = 0
-    """How many of them are values of the option."""
-    is_certain: bool = True
-    """Whether it has no other values."""
-    ends: bool = False
-    """Whether no script is among them."""
-    module: str | None = None
-    """The module that is run; empty: its name is the next word."""
-
-
-def _interpreted(interpreter: _Interpreter, words: Sequence[str]) -> str | None:
-    option = _Option()
-    values = 0
+    code = _INTERPRETERS.get(program.rstrip('0123456789.'))
+    if code is None:
+        return None
+    names = _PATH
     for number, word in enumerate(words):
-        if values:
-            values -= 1
-        elif word in _STOPS or _CODE.match(word):
+        following = next(iter(words[number + 1 :]), '')
+        if word in _STOPS or _CODE.match(word):
             return None
-        elif _OPTION.match(word):
-            option = _option(interpreter, word)
-            values = option.values
-            if option.ends:
-                code = _MULTIPROCESSING.match(next(iter(words[number + 1 :]), ''))
-                return code and code[1]
-            if option.module is not None:
-                module = option.module or next(iter(words[number + 1 :]), '')
+        if not _OPTION.match(word):
+            return _file_name(word) if names.fullmatch(word) else None
+        names = _SCRIPT
+        for place, letter in enumerate('' if word.startswith('--') else word[1:], 2):
+            if letter in code:
+                found = _MULTIPROCESSING.match(following)
+                return found and found[1]
+            if code == _PYTHON and letter == 'm':
+                module = word[place:] or following
                 return module if _MODULE.fullmatch(module) else None
-        else:  # the first word that is none is the script, and all behind it are its arguments
-            return _file_name(word) if (_PATH if option.is_certain else _SCRIPT).fullmatch(word) else None
+            if code == _PYTHON and letter in 'WX':
+                break  # the rest is its value
     return None
 
 
 def _file_name(path: str) -> str:
     """Return the name of a file; of a package that is run as a folder, that of the folder."""
     return os.path.basename(path.removesuffix('/__main__.py'))
-
-
-def _option(interpreter: _Interpreter, word: str) -> _Option:
-    if word in interpreter.valued_words:
-        return _Option(values=1)
-    if interpreter is _JAVA or word.startswith('--'):
-        return _Option(is_certain=interpreter is _JAVA or '=' in word)
-    values = 0
-    for place, letter in enumerate(word[1:], 2):
-        if letter in interpreter.code:
-            return _Option(ends=True)
-        if letter in interpreter.module:
-            return _Option(module=word[place:])
-        if letter in interpreter.valued:
-            if interpreter is not _SHELL:
-                return _Option(values=int(place == len(word)))  # the rest of the word is the value
-            values += 1
-    return _Option(values, is_certain=not interpreter.has_other_valued)
-
-
-def _launched(program: str, words: Sequence[str]) -> str | None:
-    """Return what a launcher runs; which of its options have values is not known.
-
-    Behind what may be a value, or a program with arguments of its own, only an interpreter's script is certain.
-    """
-    may_be_value = program == 'accelerate'  # or its command, launch
-    is_certain = True
-    for number, word in enumerate(words):
-        following = next(iter(words[number + 1 :]), '')
-        if word in _STOPS or _CODE.match(word) or word.startswith('-m'):
-            return None
-        if word.startswith('-c') and not (word == '-c' and following.isdecimal()):  # CPUs of a task, for srun
-            return None
-        if _OPTION.match(word):
-            may_be_value = '=' not in word
-        elif is_certain and _SCRIPT.fullmatch(word):
-            return os.path.basename(word)
-        elif os.path.basename(word).rstrip('0123456789.') in _INTERPRETERS:
-            return _script(os.path.basename(word), words[number + 1 :])
-        elif not may_be_value:
-            return None  # a program that runs no scripts
-        else:
-            may_be_value = False
-            is_certain = is_certain and (program in _OF_PYTHON or word.isdecimal())
-    return None
 
 
 def _is_notebook(words: Sequence[str]) -> bool:
