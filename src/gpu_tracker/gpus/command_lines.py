@@ -101,7 +101,7 @@ def _script(program: str, words: Sequence[str]) -> str | None:
     """Return the name of the file, or of the module, that an interpreter runs; None if it is not certain.
 
     The first word that is no option is the script. Behind an option it may be the option's value, unless it has the
-    suffix of a script.
+    suffix of a script. Of Python it is known which options have values.
 
     :param words: Those behind the program.
     """
@@ -109,13 +109,14 @@ def _script(program: str, words: Sequence[str]) -> str | None:
     if code is None:
         return None
     names = _PATH
-    for number, word in enumerate(words):
+    numbered = iter(enumerate(words))
+    for number, word in numbered:
         following = next(iter(words[number + 1 :]), '')
         if word in _STOPS or _CODE.match(word):
             return None
         if not _OPTION.match(word):
             return _file_name(word) if names.fullmatch(word) else None
-        names = _SCRIPT
+        names = _PATH if code == _PYTHON and not word.startswith('--') else _SCRIPT
         for place, letter in enumerate('' if word.startswith('--') else word[1:], 2):
             if letter in code:
                 found = _MULTIPROCESSING.match(following)
@@ -124,7 +125,9 @@ def _script(program: str, words: Sequence[str]) -> str | None:
                 module = word[place:] or following
                 return module if _MODULE.fullmatch(module) else None
             if code == _PYTHON and letter in 'WX':
-                break  # the rest is its value
+                if place == len(word):
+                    next(numbered, None)  # the next word is its value, else the rest of this one
+                break
     return None
 
 

@@ -92,8 +92,9 @@ def test_a_process_is_named_by_what_it_runs(name: bytes, command_line: bytes, sh
         ("python -m'a secret' secret.py", 'python', 'python'),
         ('R --no-save --args secret.R', 'R', 'R'),
         # the first word that is no option is the script, or behind an option its value
-        ('python -W ignore train.py', 'python', 'python'),
-        ('python -u train secret.py', 'python', 'python'),
+        ('python -W ignore -X dev train.py', 'python train.py', 'train.py'),
+        ('python -W', 'python', 'python'),
+        ('python -u train secret.py', 'python train', 'train'),
         ('julia --threads=4 train.jl secret', 'julia train.jl', 'train.jl'),
         ('python train secret.py', 'python train', 'train'),
         ('python -Xfrozen_modules=off -m ipykernel_launcher -f secret', 'python ipykernel_launcher', 'jupyter'),
