@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.advice.facts import RecordedFacts, facts_of
@@ -15,20 +14,28 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpu_tracker.recording.reading.recording import Recording
-    from gpu_tracker.result.usage import ResourceUsage
+    from gpu_tracker.result.usage import Advice, ResourceUsage
 
 
-def with_advice(
-    usage: ResourceUsage, totals: Mapping[str, Any], exit_code: int | None, recording: Recording | None = None
-) -> ResourceUsage:
-    """Return a result with what it suggests.
+def advice_of(
+    usage: ResourceUsage,
+    totals: Mapping[str, Any],
+    exit_code: int | None,
+    recorded: RecordedFacts = RecordedFacts(),  # noqa: B008 - it cannot be changed
+) -> tuple[Advice, ...]:
+    """Return what a result suggests.
 
     :param totals: The totals from which it was made.
-    :param exit_code: The exit code of the command; -n if signal n has ended it; None: it is unknown.
-    :param recording: The recording of the run.
+    :param exit_code: The exit code of the command, -n if signal n has ended it; None: it is unknown.
+    :param recorded: What the recording of the run adds, if there is one.
     """
+    return advise(facts_of(usage, totals, exit_code, recorded), Thresholds())
+
+
+def advice_in(recording: Recording) -> tuple[Advice, ...]:
+    """Return what the run of a recording suggests; nothing if it has no result."""
     try:
-        recorded = RecordedFacts() if recording is None else recorded_in(recording)
+        usage, recorded = recording.summary(), recorded_in(recording)
     except RecordingError:
-        recorded = RecordedFacts()  # it is damaged, which is reported elsewhere
-    return replace(usage, advice=advise(facts_of(usage, totals, exit_code, recorded), Thresholds()))
+        return ()  # readers of the recording report why
+    return advice_of(usage, recording.meta.totals or {}, recording.meta.exit_code, recorded)

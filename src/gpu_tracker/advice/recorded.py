@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 _RAM = 'combined_total_rss'
 _MINUTE = 60
+_MOST_SAMPLES = 500_000
+"""Longer recordings add nothing: they would take seconds."""
 _KNOWN = 0.9
 """The share of a region's time for which the utilization of the GPU has to be known."""
 
 
 def recorded_in(recording: Recording) -> RecordedFacts:
     """Return what a recording adds to the facts of its run."""
+    if len(recording.samples) > _MOST_SAMPLES:
+        return RecordedFacts()
     times, sizes = _ram_over_time(recording)
     duration = recording.duration
     ends: dict[tuple[str, ...], list[float]] = defaultdict(list)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING
 
 from gpu_tracker.advice.batch import BATCH_SYSTEMS, memory_text, rounded_memory, time_text
 from gpu_tracker.result.usage import Advice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpu_tracker.advice.facts import Facts, GPUFacts
     from gpu_tracker.advice.thresholds import Thresholds
@@ -142,7 +141,7 @@ def cpu_throttled(facts: Facts, limits: Thresholds) -> Advice | None:
     throttled, cores = facts.quota_throttled_seconds, facts.cores_allowed
     if facts.cores_allowed_by != 'quota' or cores is None or not throttled:
         return None
-    if throttled < limits.throttled_share * facts.seconds:
+    if facts.seconds < limits.shortest_seconds or throttled < limits.throttled_share * facts.seconds:
         return None
     threads = max(1, math.floor(cores))
     text = f'The CPU quota of {_counted(cores, "core")} throttled the run for {throttled:,.0f} s. '
@@ -154,7 +153,7 @@ def slow_rank(facts: Facts, limits: Thresholds) -> Advice | None:
     """Report a rank that worked much longer than the others."""
     if not facts.ranks:
         return None
-    middle = median(rank.seconds for rank in facts.ranks)
+    middle = _median(rank.seconds for rank in facts.ranks)
     slowest = max(facts.ranks, key=lambda rank: rank.seconds)
     if slowest.seconds < max(limits.slow_rank_factor * middle, middle + limits.slow_rank_seconds):
         return None
@@ -281,7 +280,7 @@ def _growth(sizes: Sequence[float], facts: Facts, limits: Thresholds) -> float |
     later = later[::stride]
     last = len(later) - 1
     steps = [after - before for before, after in pairwise(later)]
-    slope = median((later[j] - later[i]) / (j - i) for i in range(last) for j in range(i + 1, last + 1))
+    slope = _median((later[j] - later[i]) / (j - i) for i in range(last) for j in range(i + 1, last + 1))
     growth = slope * last
     is_steady = (
         sum(step > 0 for step in steps) >= limits.growth_rising_share * last
@@ -289,6 +288,12 @@ def _growth(sizes: Sequence[float], facts: Facts, limits: Thresholds) -> float |
     )
     is_large = growth >= max(limits.growth_bytes, limits.growth_share * facts.ram_peak_bytes)
     return slope / stride if is_steady and is_large else None
+
+
+def _median(numbers: Iterable[float]) -> float:
+    """Return the median; statistics.median takes 10 ms to import."""
+    found = sorted(numbers)
+    return (found[(len(found) - 1) // 2] + found[len(found) // 2]) / 2
 
 
 def _cores_needed(facts: Facts, limits: Thresholds) -> int | None:

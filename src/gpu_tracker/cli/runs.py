@@ -67,12 +67,16 @@ def show(path: str, name: str, output_path: str | None, units: Sequence[str | No
     :param output_path: The file to write it to; None: standard output.
     :param units: Of the result, as :meth:`KilledRun.usage` takes them.
     """
-    from gpu_tracker.result.formats import as_summary, as_text  # noqa: PLC0415 - the list does without
+    from dataclasses import replace  # noqa: PLC0415 - the list does without
+
+    from gpu_tracker.advice import advice_of  # noqa: PLC0415 - as above
+    from gpu_tracker.result.formats import as_summary, as_text  # noqa: PLC0415 - as above
 
     run = killed_runs.load(path)
     if run is None:
         raise RecordingError(f'{path} has no result: its run has ended well, or was never begun')
     usage = run.usage(*units)
+    usage = replace(usage, advice=advice_of(usage, run.totals, None))
     if name == 'json':
         from gpu_tracker.recording.reading.shown import with_run  # noqa: PLC0415 - the list does without
 

@@ -27,6 +27,7 @@ Options:
   --time-unit, --tu=<unit>  The unit of time: s, min, h, d or auto. Default: the
                         run's.
   -o --output=<file>    Write to this file; - is standard output, the default.
+  --no-advice           Leave out what the run suggests for the next one.
   --salvage             Read a damaged or truncated file as far as possible.
   -h --help             Print this text.
   -v --version          Print the version.
@@ -63,17 +64,21 @@ def run(values: options.Values) -> int:
 
         return runs.show(kept, name, path, chosen, adaptive)
 
-    from gpu_tracker.recording.reading import shown  # noqa: PLC0415 - help does without
+    from dataclasses import replace  # noqa: PLC0415 - help does without
+
+    from gpu_tracker.advice import advice_in  # noqa: PLC0415 - as above
+    from gpu_tracker.recording.reading import shown  # noqa: PLC0415 - as above
     from gpu_tracker.result.formats import as_summary  # noqa: PLC0415 - as above
 
     with recordings.opened(file, path, salvage=bool(values['--salvage'])) as recording:
+        advice = () if values['--no-advice'] else advice_in(recording)
         if name == 'json':
-            text = shown.as_json(recording, *chosen)
+            text = shown.as_json(recording, *chosen, advice=advice)
         elif name == 'summary':
-            text = as_summary(recording.summary())
+            text = as_summary(replace(recording.summary(), advice=advice))
         else:
             width = screen.width() if path is None else None
-            text = shown.as_text(recording, width, *chosen, adaptive=adaptive)
+            text = shown.as_text(recording, width, *chosen, adaptive=adaptive, advice=advice)
     return output.deliver(text, path)
 
 

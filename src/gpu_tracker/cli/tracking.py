@@ -200,9 +200,17 @@ def _advised(run: Run, request: Request, exit_code: int | None) -> ResourceUsage
     usage = run.usage()
     if request.values['--no-advice'] or request.format == 'csv':
         return usage
-    from gpu_tracker.advice import with_advice  # noqa: PLC0415 (as above)
+    from dataclasses import replace  # noqa: PLC0415 (as above)
 
-    return with_advice(usage, run.require_totals(), exit_code)
+    from gpu_tracker import advice  # noqa: PLC0415 (as above)
+
+    path = None if run.options.records_rows_only else run.options.tracking_file
+    if path is None:
+        return replace(usage, advice=advice.advice_of(usage, run.require_totals(), exit_code))
+    from gpu_tracker.recording.reading.recording import load  # noqa: PLC0415 (as above)
+
+    with load(path) as recording:
+        return replace(usage, advice=advice.advice_in(recording))
 
 
 def deliver(run: Run, request: Request, exit_code: int | None) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_tracker import ResourceUsage
-from gpu_tracker.advice import with_advice
+from gpu_tracker.advice import advice_of
 from gpu_tracker.advice.facts import Facts, facts_of
 from gpu_tracker.job import batch_request
 from gpu_tracker.result.formats import as_csv, as_summary, as_text
@@ -108,7 +108,7 @@ TEXT = 'The run took 60 s of its limit of 4 h 00 min. Next time: --time=00:30:00
 
 
 def test_reports_end_with_the_advice() -> None:
-    usage = with_advice(a_run(), TOTALS, 0)
+    usage = replace(a_run(), advice=advice_of(a_run(), TOTALS, 0))
     memory = usage.advice[0]
     assert memory.rule == 'request_memory'
     assert memory.text.endswith('of 8.59 GB memory. Next time: --mem=100M')
@@ -125,7 +125,7 @@ def test_reports_end_with_the_advice() -> None:
 
 
 def test_no_advice_is_in_no_report() -> None:
-    usage = with_advice(a_run(), {}, 0)
-    assert usage.advice == ()
+    usage = a_run()
+    assert advice_of(usage, {}, 0) == ()
     assert 'advice' not in usage.to_dict()
     assert 'Advice' not in as_text(usage) + as_summary(usage)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.model import Bounded
     from gpu_tracker.recording.reading.recording import Recording
     from gpu_tracker.recording.reading.tree import PathFigures
+    from gpu_tracker.result.usage import Advice
 
 _MEGA = 1e6
 _MOST_ROWS = 200
@@ -58,15 +60,22 @@ _LEGEND = (
 _MARKS = '~: an estimate from samples around it; >=, <=: a lower and an upper bound.'
 
 
-def as_text(recording: Recording, width: int | None = None, *units: str | None, adaptive: Collection[str] = ()) -> str:
+def as_text(
+    recording: Recording,
+    width: int | None = None,
+    *units: str | None,
+    adaptive: Collection[str] = (),
+    advice: tuple[Advice, ...] = (),
+) -> str:
     """Return what there is to see of a recording.
 
     :param width: How wide the tables may be; None: as wide as they are.
     :param units: Those of the result, as :meth:`Recording.summary` takes them.
     :param adaptive: Of what the result has each figure in the unit that suits it, see
         :func:`gpu_tracker.result.formats.as_text`.
+    :param advice: What the run suggests.
     """
-    result = _result(recording, units, adaptive)
+    result = _result(recording, units, adaptive, advice)
     blocks = [list(_heading(recording)), result]
     regions, left_out = region_figures(recording)
     if regions:
@@ -84,13 +93,14 @@ def as_text(recording: Recording, width: int | None = None, *units: str | None, 
     return '\n\n'.join('\n'.join(printable(line) for line in block) for block in blocks if block)
 
 
-def as_json(recording: Recording, *units: str | None) -> str:
+def as_json(recording: Recording, *units: str | None, advice: tuple[Advice, ...] = ()) -> str:
     """Return the same as a JSON object, with all that the text leaves out, in base units.
 
     :param units: Those of the result, as :meth:`Recording.summary` takes them.
+    :param advice: What the run suggests.
     """
     regions, left_out = region_figures(recording)
-    meta, summary = recording.meta, _summary(recording, units)
+    meta, summary = recording.meta, _summary(recording, units, advice)
     found = {
         **with_run(summary, meta.command, meta.exit_code, meta.host, meta.program),
         'meta': plain(meta),
@@ -171,9 +181,9 @@ def process_figures(recording: Recording) -> list[ProcessFigures]:
     ]
 
 
-def _summary(recording: Recording, units: Sequence[str | None]) -> dict[str, Any] | None:
+def _summary(recording: Recording, units: Sequence[str | None], advice: tuple[Advice, ...]) -> dict[str, Any] | None:
     try:
-        return recording.summary(*units).to_dict()
+        return replace(recording.summary(*units), advice=advice).to_dict()
     except RecordingError:
         return None
 
@@ -211,9 +221,11 @@ def ending(recording: Recording) -> str:
     return 'not complete: the run still goes on, or its sampler was killed'
 
 
-def _result(recording: Recording, units: Sequence[str | None], adaptive: Collection[str]) -> list[str]:
+def _result(
+    recording: Recording, units: Sequence[str | None], adaptive: Collection[str], advice: tuple[Advice, ...]
+) -> list[str]:
     try:
-        return formats.as_text(recording.summary(*units), adaptive).splitlines()
+        return formats.as_text(replace(recording.summary(*units), advice=advice), adaptive).splitlines()
     except RecordingError as error:
         return [str(error)]
 

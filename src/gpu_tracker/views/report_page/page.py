@@ -78,6 +78,7 @@ def html_page(
     has_gpus = any(panel.key == 'gpu' for of_run in panels for panel in of_run)
     parts: list[Element | None] = [
         sections.heading(recordings, names),
+        sections.advice(recordings, names),
         sections.figures(recordings, names),
         sections.charts(panels, names, part),
         sections.regions(lines, names, left_out, has_gpus=has_gpus),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpu_tracker.advice import advice_in
 from gpu_tracker.control_groups.oom_kills import sentence
 from gpu_tracker.figures import figure
 from gpu_tracker.job import place_in_job
@@ -104,6 +105,16 @@ def _problems(recordings: Sequence[Recording]) -> Iterator[Element]:
             texts.insert(0, 'The recording is not complete: figures are up to its last commit.')
         for text in texts:
             yield element('p', text, class_='problem')
+
+
+def advice(recordings: Sequence[Recording], names: Sequence[str]) -> Element | None:
+    """Return what the runs suggest for the next one; None: nothing."""
+    found = [
+        element('li', f'{name}: {one.text}' if len(names) > 1 else one.text)
+        for recording, name in zip(recordings, names, strict=True)
+        for one in advice_in(recording)
+    ]
+    return element('section', element('h2', 'Next time'), element('ul', *found), class_='advice') if found else None
 
 
 def figures(recordings: Sequence[Recording], names: Sequence[str]) -> Element | None:
