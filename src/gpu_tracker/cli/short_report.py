@@ -7,9 +7,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gpu_tracker.background import Call
-from gpu_tracker.cli import output, screen
-from gpu_tracker.errors import GpuTrackerError
+from gpu_tracker.cli import output, screen, tracking
 from gpu_tracker.figures import place_of
 from gpu_tracker.views.live.quantities import ASCII, symbols_of
 from gpu_tracker.views.short_report import Part, Recorded, Surface, ending, has_failed, short_report
@@ -21,20 +19,17 @@ if TYPE_CHECKING:
     from gpu_tracker.result.usage import ResourceUsage
     from gpu_tracker.running.run import Run
 
-_TIMEOUT = 0.5
-"""Seconds for reading the recording. A longer one has no curves and parts in the report."""
 _LEAST_COVERAGE = 0.9
 """The share of a part in which the utilization of the GPUs has to be known."""
 _CURVE = 12
 """Characters."""
 
 
-def print_report(run: Run, request: Request, exit_code: int | None, kept: int | None = None) -> None:
+def print_report(run: Run, request: Request, usage: ResourceUsage, exit_code: int | None) -> None:
     """Print the report of an ended command; with ``--quiet`` only how it has failed.
 
-    :param kept: The number of the kept run; None: it was not kept.
+    :param usage: The result of ``run``, with advice.
     """
-    usage = run.usage()
     units = {
         kind: unit
         for kind, unit in (
@@ -50,14 +45,14 @@ def print_report(run: Run, request: Request, exit_code: int | None, kept: int | 
             output.say(ending(usage, request.words, exit_code, units=units, surface=surface))
         return
     path = run.files.recording
-    recorded = Recorded() if path is None else _recorded(path, usage)
     text = short_report(
         usage,
         request.words,
         exit_code,
         units=units,
-        recorded=recorded,
-        kept=kept,
+        recorded=tracking.of_recording(run, lambda recording: read_recorded(recording, usage)),
+        advice=[one.text for one in usage.advice],
+        kept=run.number,
         recording=None if path is None or request.values['--tf'] is None else _shortest(path),
         surface=surface,
     )
@@ -87,22 +82,6 @@ def _surface() -> Surface:
     if sys.stderr is not None and sys.stderr.encoding.lower() != 'utf-8':
         symbols = ASCII
     return Surface(screen.width(output.STANDARD_ERROR), symbols, screen.shows_colors(output.STANDARD_ERROR))
-
-
-def _recorded(path: str, usage: ResourceUsage) -> Recorded:
-    """Return what the recording of a run adds to its result, if it can be read in time."""
-    call = Call(lambda: _read(path, usage))
-    try:
-        return call.result() if call.has_ended(_TIMEOUT) else Recorded()  # type: ignore[return-value] # that of _read
-    except (GpuTrackerError, OSError):
-        return Recorded()
-
-
-def _read(path: str, usage: ResourceUsage) -> Recorded:
-    from gpu_tracker.recording.reading.recording import load  # noqa: PLC0415 - most runs have no recording
-
-    with load(path) as recording:
-        return read_recorded(recording, usage)
 
 
 def read_recorded(recording: Recording, usage: ResourceUsage) -> Recorded:

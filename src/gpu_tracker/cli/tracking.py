@@ -8,18 +8,24 @@ from gpu_tracker.cli import output
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from typing import Any
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any, TypeVar
 
     from gpu_tracker.cli.request import Request
     from gpu_tracker.limits import RunLimits
     from gpu_tracker.processes.reaped import OrphansUse
+    from gpu_tracker.recording.reading.recording import Recording
     from gpu_tracker.result.usage import ResourceUsage
     from gpu_tracker.running.command import TrackedCommand
     from gpu_tracker.running.run import Run
     from gpu_tracker.totals import ProcessUse
 
+    Read = TypeVar('Read')
+
 COMPLETE = 'Resource tracking complete.'
+_WITHOUT_ADVICE = ('text', 'csv')
+_LONGEST_READING = 0.5
+"""Seconds for reading a recording at the end of its run. What a large one would add is left out of the report."""
 
 
 def notify(level: str, text: str) -> None:
@@ -198,19 +204,35 @@ def _warn_of_unknown(usage: ResourceUsage, limits: RunLimits) -> None:
 def _advised(run: Run, request: Request, exit_code: int | None) -> ResourceUsage:
     """Return the result of ``run``, with what it suggests if that is wanted."""
     usage = run.usage()
-    if request.values['--no-advice'] or request.format == 'csv':
+    if request.values['--no-advice'] or request.format in _WITHOUT_ADVICE:
         return usage
     from dataclasses import replace  # noqa: PLC0415 (as above)
 
-    from gpu_tracker import advice  # noqa: PLC0415 (as above)
+    from gpu_tracker.advice import advice_of  # noqa: PLC0415 (as above)
+    from gpu_tracker.advice.facts import RecordedFacts  # noqa: PLC0415 (as above)
+    from gpu_tracker.advice.recorded import recorded_in  # noqa: PLC0415 (as above)
 
-    path = None if run.options.records_rows_only else run.options.tracking_file
+    recorded = of_recording(run, recorded_in) or RecordedFacts()
+    return replace(usage, advice=advice_of(usage, run.require_totals(), exit_code, recorded))
+
+
+def of_recording(run: Run, read: Callable[[Recording], Read]) -> Read | None:
+    """Return what ``read`` returns for the recording of an ended run; None if there is none, or if it takes long."""
+    path = run.recording
     if path is None:
-        return replace(usage, advice=advice.advice_of(usage, run.require_totals(), exit_code))
+        return None
+    from gpu_tracker.background import Call  # noqa: PLC0415 (as above)
     from gpu_tracker.recording.reading.recording import load  # noqa: PLC0415 (as above)
 
-    with load(path) as recording:
-        return replace(usage, advice=advice.advice_in(recording))
+    def work() -> Read:
+        with load(path) as recording:
+            return read(recording)
+
+    call = Call(work)
+    try:
+        return call.result() if call.has_ended(_LONGEST_READING) else None  # type: ignore[return-value] # that of read
+    except (GpuTrackerError, OSError):
+        return None
 
 
 def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
@@ -228,7 +250,7 @@ def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
         if request.format is None:
             from gpu_tracker.cli import short_report  # noqa: PLC0415 (as above)
 
-            short_report.print_report(run, request, exit_code)
+            short_report.print_report(run, request, _advised(run, request, exit_code), exit_code)
             return True
         from gpu_tracker.result.formats import Form  # noqa: PLC0415 (as above)
 

@@ -39,13 +39,18 @@ def keep(path: str) -> int:
     number = max(found(), default=0) + 1
     while True:
         try:
-            os.link(path, f'{folder}/{number}{RECORDING}')  # which fails if another run has taken the number
+            os.link(path, path_of(folder, number))  # which fails if another run has taken the number
         except FileExistsError:
             number += 1
         else:
             os.unlink(path)
             remove_oldest(folder)
             return number
+
+
+def path_of(folder: str, number: int) -> str:
+    """Return the path of a kept recording."""
+    return f'{folder}/{number}{RECORDING}'
 
 
 def found() -> dict[int, str]:

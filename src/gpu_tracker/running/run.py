@@ -77,6 +77,7 @@ class Run:
         self.number: int | None = None
         self.is_in_folder = True
         self._keeps = keeps
+        self._kept: str | None = None
         self._notify = notify
         self._notified = 0
         self._command = command
@@ -167,6 +168,11 @@ class Run:
                 raise refusal from None
         finally:
             session.end()
+
+    @property
+    def recording(self) -> str | None:
+        """The path of the recording, from :meth:`finish` on; None: there is none."""
+        return self._kept or self.files.recording
 
     def keep_files(self) -> None:
         """Keep the files of the run, which has begun, and report an older recording that was renamed for it."""
@@ -303,9 +309,11 @@ class Run:
             try:
                 problem = session.finish(self.totals, exit_code, self.options.join_timeout)
                 if self._keeps and session.kept_recording is not None and problem is None:
-                    from gpu_tracker.running.numbered_runs import keep_in_time  # noqa: PLC0415 - only if it is kept
+                    from gpu_tracker.running import numbered_runs  # noqa: PLC0415 - only if it is kept
 
-                    self.number = keep_in_time(session.kept_recording)
+                    self.number = numbered_runs.keep_in_time(session.kept_recording)
+                    if self.number is not None:
+                        self._kept = numbered_runs.path_of(os.path.dirname(session.kept_recording), self.number)
             finally:
                 session.end()
                 self.files.end()
