@@ -22,32 +22,20 @@ def findings(health: GpuHealth) -> list[str]:
     found = [f'XID {code}' if count == 1 else f'XID {code} ({count:,})' for code, count in health.xid_errors or ()]
     if health.ecc_volatile_uncorrected:
         found.append(f'ECC errors: {health.ecc_volatile_uncorrected:,}')
-    if health.remap_failed:
+    if health.row_remap_failed:
         found.append('memory row not replaced')
-    elif health.remap_pending:
+    elif health.row_remap_pending:
         found.append('reset to replace memory row')
-    return [*found, *dict.fromkeys(_SLOWED[reason] for reason in health.throttled or () if reason in _SLOWED)]
+    return [*found, *dict.fromkeys(_SLOWED[reason] for reason in health.throttle_reasons or () if reason in _SLOWED)]
 
 
 def health_as_json(health: GpuHealth) -> dict[str, object]:
     """Return what ``json.dumps`` takes: the keys of ``health`` in :func:`gpu_tracker.gpus.machine.snapshot`."""
     errors = health.xid_errors
     return {
+        **health._asdict(),
         'xid_errors': None if errors is None else {str(code): count for code, count in errors},
-        'ecc_volatile_corrected': health.ecc_volatile_corrected,
-        'ecc_volatile_uncorrected': health.ecc_volatile_uncorrected,
-        'ecc_aggregate_corrected': health.ecc_aggregate_corrected,
-        'ecc_aggregate_uncorrected': health.ecc_aggregate_uncorrected,
-        'remapped_rows_corrected': health.remapped_corrected,
-        'remapped_rows_uncorrected': health.remapped_uncorrected,
-        'row_remap_pending': health.remap_pending,
-        'row_remap_failed': health.remap_failed,
-        'throttle_reasons': None if health.throttled is None else list(health.throttled),
-        'energy_joules': health.energy,
-        'pcie_sent_bytes': health.pcie_sent,
-        'pcie_received_bytes': health.pcie_received,
-        'nvlink_sent_bytes': health.nvlink_sent,
-        'nvlink_received_bytes': health.nvlink_received,
+        'throttle_reasons': None if health.throttle_reasons is None else list(health.throttle_reasons),
     }
 
 

@@ -182,23 +182,23 @@ class GpuHealth(NamedTuple):
     ecc_aggregate_corrected: int | None = None
     """Memory errors in the GPU's life."""
     ecc_aggregate_uncorrected: int | None = None
-    remapped_corrected: int | None = None
+    remapped_rows_corrected: int | None = None
     """Rows of memory that were replaced after errors that could be corrected."""
-    remapped_uncorrected: int | None = None
-    remap_pending: bool | None = None
+    remapped_rows_uncorrected: int | None = None
+    row_remap_pending: bool | None = None
     """Whether a row is replaced when the GPU is next reset."""
-    remap_failed: bool | None = None
+    row_remap_failed: bool | None = None
     """Whether a row could not be replaced: the GPU has no spare ones left, and is to be exchanged."""
-    throttled: tuple[str, ...] | None = None
+    throttle_reasons: tuple[str, ...] | None = None
     """Those of :data:`THROTTLE_REASONS` that slow it down now."""
-    energy: float | None = None
+    energy_joules: float | None = None
     """Joules since the driver was loaded."""
-    pcie_sent: int | None = None
+    pcie_sent_bytes: int | None = None
     """Bytes that the GPU has sent; the driver's counter may begin anew at 0."""
-    pcie_received: int | None = None
-    nvlink_sent: int | None = None
+    pcie_received_bytes: int | None = None
+    nvlink_sent_bytes: int | None = None
     """Bytes through all NVLinks together."""
-    nvlink_received: int | None = None
+    nvlink_received_bytes: int | None = None
 
 
 class GpuReading(NamedTuple):

@@ -23,9 +23,9 @@ HEALTH = GpuHealth(
     xid_errors=((48, 1), (63, 2)),
     ecc_volatile_corrected=5,
     ecc_volatile_uncorrected=1,
-    energy=1234.5,
-    pcie_sent=10_000,
-    pcie_received=20_000,
+    energy_joules=1234.5,
+    pcie_sent_bytes=10_000,
+    pcie_received_bytes=20_000,
 )
 RANK = job_records.RANK._replace(job='4711', cpu_cores=None)
 

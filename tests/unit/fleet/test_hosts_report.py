@@ -18,14 +18,14 @@ HEALTH = GpuHealth(
     ecc_volatile_uncorrected=1,
     ecc_aggregate_corrected=50,
     ecc_aggregate_uncorrected=2,
-    remapped_corrected=3,
-    remapped_uncorrected=1,
-    remap_pending=True,
-    remap_failed=False,
-    throttled=('power_cap', 'hardware_thermal'),
-    energy=1234.5,
-    pcie_sent=10_000,
-    pcie_received=20_000,
+    remapped_rows_corrected=3,
+    remapped_rows_uncorrected=1,
+    row_remap_pending=True,
+    row_remap_failed=False,
+    throttle_reasons=('power_cap', 'hardware_thermal'),
+    energy_joules=1234.5,
+    pcie_sent_bytes=10_000,
+    pcie_received_bytes=20_000,
 )
 FINDINGS = ['XID 48', 'XID 63 (2)', 'ECC errors: 1', 'reset to replace memory row', 'slowed: hot']
 GPU = {
@@ -190,7 +190,7 @@ def test_health_that_is_none_is_not_believed():
             'pcie_sent_bytes': -5,
         }
     ).health
-    assert health == GpuHealth(xid_errors=((79, 1),), throttled=('hardware_thermal',))
+    assert health == GpuHealth(xid_errors=((79, 1),), throttle_reasons=('hardware_thermal',))
     part = GPU | {'uuid': 'MIG-1', 'index': 1}
     assert gpu_with(mig_devices=[part]).mig_devices[0].health is None
 

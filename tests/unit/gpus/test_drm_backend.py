@@ -55,7 +55,7 @@ def figures(reading: GpuReading) -> dict[str, Any]:
     names = 'memory_used', 'memory_free', 'utilization', 'temperature', 'sm_clock', 'power', 'power_limit'
     known = {'memory_total': reading.memory_total, **{name: getattr(reading, name) for name in names}}
     if reading.health is not None:
-        known['energy'] = reading.health.energy
+        known['energy'] = reading.health.energy_joules
     return {name: value for name, value in known.items() if value is not None}
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from gpu_tracker.gpus.model import THROTTLE_REASONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from prometheus_client.metrics_core import Metric
 
@@ -22,39 +22,19 @@ _PREFIX = 'gpu_tracker_gpu'
 _ECC = 'Memory errors since the driver was loaded (volatile), and in the life of the GPU (aggregate).'
 
 
-class _Figure(NamedTuple):
-    """What a GPU has one value of."""
-
-    name: str
-    unit: str
-    text: str
-    value: Callable[[GpuHealth], float | None]
-    family: type[CounterMetricFamily | GaugeMetricFamily] = CounterMetricFamily
-
-
-_FIGURES = (
-    _Figure('energy', 'joules', 'Energy that the GPU has used since the driver was loaded.', lambda gpu: gpu.energy),
-    _Figure('pcie_sent', 'bytes', 'Bytes that the GPU has sent through PCIe.', lambda gpu: gpu.pcie_sent),
-    _Figure('pcie_received', 'bytes', 'Bytes that the GPU has received through PCIe.', lambda gpu: gpu.pcie_received),
-    _Figure('nvlink_sent', 'bytes', 'Bytes that the GPU has sent through NVLink.', lambda gpu: gpu.nvlink_sent),
-    _Figure(
-        'nvlink_received', 'bytes', 'Bytes that the GPU has received through NVLink.', lambda gpu: gpu.nvlink_received
-    ),
-    _Figure(
-        'row_remap_pending',
-        '',
-        '1: a row of memory is replaced at the next reset of the GPU.',
-        lambda gpu: gpu.remap_pending,
-        GaugeMetricFamily,
-    ),
-    _Figure(
-        'row_remap_failed',
-        '',
-        '1: a row of memory could not be replaced; the GPU is to be exchanged.',
-        lambda gpu: gpu.remap_failed,
-        GaugeMetricFamily,
-    ),
+_COUNTERS = (
+    ('energy', 'joules', 'Energy that the GPU has used since the driver was loaded.'),
+    ('pcie_sent', 'bytes', 'Bytes that the GPU has sent through PCIe.'),
+    ('pcie_received', 'bytes', 'Bytes that the GPU has received through PCIe.'),
+    ('nvlink_sent', 'bytes', 'Bytes that the GPU has sent through NVLink.'),
+    ('nvlink_received', 'bytes', 'Bytes that the GPU has received through NVLink.'),
 )
+"""Names, units and texts; name and unit together are a field of GpuHealth."""
+_GAUGES = (
+    ('row_remap_pending', '1: a row of memory is replaced at the next reset of the GPU.'),
+    ('row_remap_failed', '1: a row of memory could not be replaced; the GPU is to be exchanged.'),
+)
+"""Fields of GpuHealth, and their texts."""
 
 
 def health_families(healths: Healths, labels: tuple[str, ...]) -> Iterator[Metric]:
@@ -77,19 +57,24 @@ def health_families(healths: Healths, labels: tuple[str, ...]) -> Iterator[Metri
         _add(ecc, (*own, 'uncorrected', 'volatile'), health.ecc_volatile_uncorrected)
         _add(ecc, (*own, 'corrected', 'aggregate'), health.ecc_aggregate_corrected)
         _add(ecc, (*own, 'uncorrected', 'aggregate'), health.ecc_aggregate_uncorrected)
-        _add(rows, (*own, 'corrected'), health.remapped_corrected)
-        _add(rows, (*own, 'uncorrected'), health.remapped_uncorrected)
-        for reason in THROTTLE_REASONS if health.throttled is not None else ():
-            throttled.add_metric((*own, reason), int(reason in (health.throttled or ())))
+        _add(rows, (*own, 'corrected'), health.remapped_rows_corrected)
+        _add(rows, (*own, 'uncorrected'), health.remapped_rows_uncorrected)
+        for reason in THROTTLE_REASONS if health.throttle_reasons is not None else ():
+            throttled.add_metric((*own, reason), int(reason in (health.throttle_reasons or ())))
     yield from (xid, ecc, rows, throttled)
-    for figure in _FIGURES:
-        family = figure.family(f'{_PREFIX}_{figure.name}', figure.text, labels=labels, unit=figure.unit)
+    families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {
+        **{
+            f'{name}_{unit}': CounterMetricFamily(f'{_PREFIX}_{name}', text, labels=labels, unit=unit)
+            for name, unit, text in _COUNTERS
+        },
+        **{name: GaugeMetricFamily(f'{_PREFIX}_{name}', text, labels=labels) for name, text in _GAUGES},
+    }
+    for field, family in families.items():
         for health, own in healths:
-            value = figure.value(health)
-            _add(family, own, None if value is None else float(value))
+            _add(family, own, getattr(health, field))
         yield family
 
 
 def _add(family: CounterMetricFamily | GaugeMetricFamily, labels: tuple[str, ...], value: float | None) -> None:
     if value is not None:
-        family.add_metric(labels, value)
+        family.add_metric(labels, float(value))

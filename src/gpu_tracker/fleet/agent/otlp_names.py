@@ -91,10 +91,10 @@ def _io(device: Device) -> Values:
     if health is None:
         return []
     return [
-        (health.pcie_sent, {'network.io.direction': 'transmit', 'gpu_tracker.gpu.link': 'pcie'}),
-        (health.pcie_received, {'network.io.direction': 'receive', 'gpu_tracker.gpu.link': 'pcie'}),
-        (health.nvlink_sent, {'network.io.direction': 'transmit', 'gpu_tracker.gpu.link': 'nvlink'}),
-        (health.nvlink_received, {'network.io.direction': 'receive', 'gpu_tracker.gpu.link': 'nvlink'}),
+        (health.pcie_sent_bytes, {'network.io.direction': 'transmit', 'gpu_tracker.gpu.link': 'pcie'}),
+        (health.pcie_received_bytes, {'network.io.direction': 'receive', 'gpu_tracker.gpu.link': 'pcie'}),
+        (health.nvlink_sent_bytes, {'network.io.direction': 'transmit', 'gpu_tracker.gpu.link': 'nvlink'}),
+        (health.nvlink_received_bytes, {'network.io.direction': 'receive', 'gpu_tracker.gpu.link': 'nvlink'}),
     ]
 
 
@@ -150,7 +150,7 @@ GPU_FIGURES: tuple[OtlpFigure[Device], ...] = (
         'J',
         COUNTER,
         'Energy consumed by the GPU since the driver was loaded.',
-        _one(lambda d: None if d.gpu.health is None else d.gpu.health.energy),
+        _one(lambda d: None if d.gpu.health is None else d.gpu.health.energy_joules),
     ),
     OtlpFigure('hw.temperature', 'Cel', GAUGE, 'Temperature of the GPU.', _temperature),
     OtlpFigure(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gpu_tracker.errors import GpuTrackerError
 from gpu_tracker.fleet.hosts import untrusted
@@ -255,25 +255,18 @@ def _gpu(gpu: Mapping[str, object], parent: str = '') -> GpuReport:
 
 
 def _health(health: Mapping[str, object]) -> GpuHealth:
-    errors, throttled = health.get('xid_errors'), health.get('throttle_reasons')
+    errors, reasons = health.get('xid_errors'), health.get('throttle_reasons')
+    known: dict[str, Any] = {name: untrusted.whole(health.get(name)) for name in GpuHealth._fields}
     return GpuHealth(
-        xid_errors=_xid_errors(errors) if isinstance(errors, dict) else None,
-        ecc_volatile_corrected=untrusted.whole(health.get('ecc_volatile_corrected')),
-        ecc_volatile_uncorrected=untrusted.whole(health.get('ecc_volatile_uncorrected')),
-        ecc_aggregate_corrected=untrusted.whole(health.get('ecc_aggregate_corrected')),
-        ecc_aggregate_uncorrected=untrusted.whole(health.get('ecc_aggregate_uncorrected')),
-        remapped_corrected=untrusted.whole(health.get('remapped_rows_corrected')),
-        remapped_uncorrected=untrusted.whole(health.get('remapped_rows_uncorrected')),
-        remap_pending=untrusted.flag(health.get('row_remap_pending')),
-        remap_failed=untrusted.flag(health.get('row_remap_failed')),
-        throttled=tuple(reason for reason in THROTTLE_REASONS if reason in throttled)
-        if isinstance(throttled, list)
-        else None,
-        energy=untrusted.number(health.get('energy_joules')),
-        pcie_sent=untrusted.whole(health.get('pcie_sent_bytes')),
-        pcie_received=untrusted.whole(health.get('pcie_received_bytes')),
-        nvlink_sent=untrusted.whole(health.get('nvlink_sent_bytes')),
-        nvlink_received=untrusted.whole(health.get('nvlink_received_bytes')),
+        **known
+        | {name: untrusted.flag(health.get(name)) for name in ('row_remap_pending', 'row_remap_failed')}
+        | {
+            'xid_errors': _xid_errors(errors) if isinstance(errors, dict) else None,
+            'throttle_reasons': tuple(reason for reason in THROTTLE_REASONS if reason in reasons)
+            if isinstance(reasons, list)
+            else None,
+            'energy_joules': untrusted.number(health.get('energy_joules')),
+        }
     )
 
 

@@ -187,7 +187,7 @@ def _with_sensors(reading: GpuReading, sensors: Sensors) -> GpuReading:
         sm_clock=sensors.clock(),
         power=sensors.power(),
         power_limit=sensors.power_limit(),
-        health=GpuHealth(energy=sensors.energy()),
+        health=GpuHealth(energy_joules=sensors.energy()),
     )
 
 

@@ -23,19 +23,19 @@ _FIELDS: dict[str, int | tuple[int, int]] = {
     'ecc_volatile_uncorrected': pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL,
     'ecc_aggregate_corrected': pynvml.NVML_FI_DEV_ECC_SBE_AGG_TOTAL,
     'ecc_aggregate_uncorrected': pynvml.NVML_FI_DEV_ECC_DBE_AGG_TOTAL,
-    'remapped_corrected': pynvml.NVML_FI_DEV_REMAPPED_COR,
-    'remapped_uncorrected': pynvml.NVML_FI_DEV_REMAPPED_UNC,
-    'remap_pending': pynvml.NVML_FI_DEV_REMAPPED_PENDING,
-    'remap_failed': pynvml.NVML_FI_DEV_REMAPPED_FAILURE,
-    'energy': pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION,
-    'pcie_sent': 197,  # NVML_FI_DEV_PCIE_COUNT_TX_BYTES: older versions of nvidia-ml-py do not name it
-    'pcie_received': 198,
-    'nvlink_sent': (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _ALL_LINKS),
-    'nvlink_received': (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, _ALL_LINKS),
+    'remapped_rows_corrected': pynvml.NVML_FI_DEV_REMAPPED_COR,
+    'remapped_rows_uncorrected': pynvml.NVML_FI_DEV_REMAPPED_UNC,
+    'row_remap_pending': pynvml.NVML_FI_DEV_REMAPPED_PENDING,
+    'row_remap_failed': pynvml.NVML_FI_DEV_REMAPPED_FAILURE,
+    'energy_joules': pynvml.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION,
+    'pcie_sent_bytes': 197,  # NVML_FI_DEV_PCIE_COUNT_TX_BYTES: older versions of nvidia-ml-py do not name it
+    'pcie_received_bytes': 198,
+    'nvlink_sent_bytes': (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _ALL_LINKS),
+    'nvlink_received_bytes': (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, _ALL_LINKS),
 }
-_UNITS = {'energy': 0.001, 'nvlink_sent': 1024, 'nvlink_received': 1024}
+_UNITS = {'energy_joules': 0.001, 'nvlink_sent_bytes': 1024, 'nvlink_received_bytes': 1024}
 """What one is of the driver's unit, millijoules and KiB."""
-_FLAGS = {'remap_pending', 'remap_failed'}
+_FLAGS = {'row_remap_pending', 'row_remap_failed'}
 _REASONS = dict(zip((4, 8, 16, 32, 64, 128, 512, 1024), THROTTLE_REASONS, strict=True))
 """nvmlClocksThrottleReason*, without those of a GPU that is idle or set to a clock."""
 
@@ -51,7 +51,7 @@ def read_health(handle: c_void_p) -> GpuHealth:
         known[name] = bool(number) if name in _FLAGS else number * _UNITS.get(name, 1)
     mask = quietly(partial(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle))
     throttled = None if mask is None else tuple(name for bit, name in _REASONS.items() if mask & bit)
-    return GpuHealth(throttled=throttled, **known)  # type: ignore[arg-type] # each has the type of its field
+    return GpuHealth(throttle_reasons=throttled, **known)  # type: ignore[arg-type] # each has the type of its field
 
 
 _WAIT_MS = 500
