@@ -303,7 +303,7 @@ def test_a_recording_without_a_result_says_so(browser, tmp_path: Path):
     )
     with opened(browser, page_of(tmp_path, path)) as page:
         assert page.locator('.problem').all_inner_texts() == [
-            'The recording is not complete: figures are up to its last commit.'
+            'The run goes on, or was killed with its sampler: figures are up to the last commit.'
         ]
         expect(page.locator('.figures')).to_have_count(0)
 
@@ -343,7 +343,7 @@ def test_a_page_that_cannot_be_written_is_not_printed(run: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ('words', 'message'),
     [
-        (['report'], '<file> is missing. Usage:\n  gpu-tracker report [options] <file>...'),
+        (['report', '--from'], '--from needs a value'),
         (['report', '{run}', '--from=x'], "--from must be a number of seconds from the first sample, not 'x'"),
         (['report', '{run}', '--from=5', '--to=2'], "--to must be more than --from, which is 5, not '2'"),
         (['report', '{run}', '--from=10'], "--from must be less than the 10 s that were recorded, not '10'"),

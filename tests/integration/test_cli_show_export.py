@@ -115,12 +115,11 @@ FIT = 'these arguments do not fit. Usage:\n'
             ('export', 'x', '-f', 'xml'),
             "--format must be one of csv, jsonl, parquet, chrome-trace, sub-tracking, not 'xml'",
         ),
-        (('show',), "<file> is missing. Usage:\n  gpu-tracker show <file> [options]\nTry 'gpu-tracker show --help'."),
-        (('show', 'x', 'y'), f"{FIT}  gpu-tracker show <file> [options]\nTry 'gpu-tracker show --help'."),
+        (('show', 'x', 'y'), f"{FIT}  gpu-tracker show [<file>] [options]\nTry 'gpu-tracker show --help'."),
         (
             ('export', 'x'),
             (
-                '--format is missing. Usage:\n  gpu-tracker export <file> --format=<format> [options]\n'
+                '--format is missing. Usage:\n  gpu-tracker export [<file>] --format=<format> [options]\n'
                 "Try 'gpu-tracker export --help'."
             ),
         ),
@@ -136,7 +135,7 @@ def test_what_was_asked_wrongly_is_said(tmp_path: Path, arguments: tuple[str, ..
 def test_help_fits_a_terminal(command: str) -> None:
     done = called(command, '--help')
     assert (done.returncode, done.stderr) == (0, '')
-    assert f'gpu-tracker {command} <file>' in done.stdout
+    assert f'gpu-tracker {command} [<file>]' in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 

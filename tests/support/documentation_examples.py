@@ -217,7 +217,9 @@ class DocumentationExamples:
         installed = Path(sys.executable).parent
         first = [str(installed)] if (installed / 'gpu-tracker').exists() else [str(programs)]
         search_path = os.environ.get('PYTHONPATH', '')
-        return os.environ | {
+        ours = {name: value for name, value in os.environ.items() if name not in {'CI', 'GPU_TRACKER_KEEP'}}
+        return ours | {
+            'XDG_STATE_HOME': str(tmp_path_factory.mktemp('state')),
             'PATH': os.pathsep.join([*first, os.environ['PATH']]),
             'PYTHONPATH': os.pathsep.join(
                 str(Path(entry).resolve()) for entry in search_path.split(os.pathsep) if entry

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import options, output
-from gpu_tracker.cli.recordings import file_of
+from gpu_tracker.cli.recordings import file_of, last_two
 from gpu_tracker.errors import ParameterError
 from gpu_tracker.recording.comparing.comparison import compare
 from gpu_tracker.recording.comparing.comparison_markdown import as_markdown
@@ -27,8 +27,8 @@ Usage:
   gpu-tracker compare [options] [--fail-if=<condition>]... [<group>...]
 
 A group is FILE or NAME=FILE[,FILE...]. The same NAME can be given again for more
-files; a file with a comma in its name must stand alone. A killed run can be given by
-its ID, see gpu-tracker runs, if it was recorded.
+files; a file with a comma in its name must stand alone. A run of gpu-tracker runs can
+be given by its number or ID. Without groups, the last two runs are compared.
 
   gpu-tracker compare a.db b.db
   gpu-tracker compare old=a.db,b.db,c.db new=d.db,e.db,f.db
@@ -63,7 +63,8 @@ def run(values: options.Values) -> int:
     """Compare what ``values`` name, and return the exit code."""
     shown_as = options.chosen_format(values, _FORMATS)
     conditions = [_condition(str(given)) for given in _list(values['--fail-if'])]
-    groups = {name: list(map(file_of, files)) for name, files in groups_of(_list(values['<group>'])).items()}
+    words = _list(values['<group>']) or last_two()
+    groups = {name: list(map(file_of, files)) for name, files in groups_of(words).items()}
     if len(groups) < 2:  # noqa: PLR2004 - to compare
         raise options.UsageError('two groups were expected: gpu-tracker compare a.db b.db')
     path = options.output_path(values)

@@ -11,7 +11,7 @@ TEXT = """
 Writes a recording in the format of another program.
 
 Usage:
-  gpu-tracker export <file> --format=<format> [options]
+  gpu-tracker export [<file>] --format=<format> [options]
 
 Options:
   -f --format=<format>  One of these:
@@ -25,7 +25,8 @@ Options:
   -h --help             Print this text.
   -v --version          Print the version.
 
-A killed run can be given by its ID, see gpu-tracker runs, if it was recorded.
+<file> is a recording, or the number or ID of a run: see gpu-tracker runs.
+Default: last, the run that ended last.
 """
 
 
@@ -42,7 +43,7 @@ def run(values: options.Values) -> int:
     if path is None and name in export.BINARY and os.isatty(output.STANDARD_OUTPUT):
         raise ParameterError('--output', None, f'a file where the format is {name}, which is no text')
 
-    with opened(str(values['<file>']), path, salvage=bool(values['--salvage'])) as recording:
+    with opened(options.recording(values), path, salvage=bool(values['--salvage'])) as recording:
         if path is None:
             return output.print_pieces(export.pieces(recording, name))
         recording.export(path, name)

@@ -254,6 +254,15 @@ def chosen_format(values: Values, formats: Sequence[str]) -> str:
     return given
 
 
+LAST_RUN = 'last'
+"""The name of the run that ended last, in place of a recording."""
+
+
+def recording(values: Values) -> str:
+    """Return the recording that ``values`` name, by default the last run."""
+    return str(values['<file>'] or LAST_RUN)
+
+
 def output_path(values: Values) -> str | None:
     """Return the path that ``--output`` was given; None or ``-``: standard output."""
     given = values['--output']

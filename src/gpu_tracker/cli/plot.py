@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
+from gpu_tracker.cli import options
 from gpu_tracker.cli.report import check_begin, part_of, write
 from gpu_tracker.errors import ParameterError
-
-if TYPE_CHECKING:
-    from gpu_tracker.cli import options
 
 TEXT = """
 Draws a recording as a picture: RAM, CPU, GPUs, I/O and power over time, and regions.
 Several are drawn over each other, with a colour for each group.
 
 Usage:
-  gpu-tracker plot <group>... --output=<picture> [options]
+  gpu-tracker plot [<group>...] --output=<picture> [options]
 
 A group is FILE or NAME=FILE[,FILE...], as in gpu-tracker compare.
 
@@ -35,7 +32,8 @@ Options:
   -v --version           Print the version.
 
 It needs matplotlib, which the extra plot installs.
-A killed run can be given by its ID, see gpu-tracker runs, if it was recorded.
+A FILE is a recording, or the number or ID of a run: see gpu-tracker runs. Default:
+last, the run that ended last.
 """
 
 
@@ -60,7 +58,7 @@ def run(values: options.Values) -> int:
     with ExitStack() as stack:
         groups = {
             name: [stack.enter_context(opened(file, path, salvage=bool(values['--salvage']))) for file in files]
-            for name, files in groups_of(given if isinstance(given, list) else []).items()
+            for name, files in groups_of(given if isinstance(given, list) and given else [options.LAST_RUN]).items()
         }
         recordings = [recording for group in groups.values() for recording in group]
         check_begin(recordings, start)

@@ -1,4 +1,4 @@
-"""Finds and opens the recordings that arguments of commands name: by their files, or by the ID of a killed run."""
+"""Finds and opens the recordings that arguments of commands name: by files, or as runs that were kept or killed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,34 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gpu_tracker import killed_runs
+from gpu_tracker.cli import options
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.recording.export import check_destination
 from gpu_tracker.recording.reading.recording import load
+from gpu_tracker.running import numbered_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpu_tracker.recording.reading.recording import Recording
+
+
+def named(name: str) -> str:
+    """Return the number or the ID of the run that ended last for ``last``, and every other name as it is.
+
+    :raises RecordingError: There is no run.
+    """
+    if name != options.LAST_RUN or os.path.lexists(name):
+        return name
+    newest = numbered_runs.newest()
+    if newest is None:
+        raise RecordingError('there is no run yet: gpu-tracker COMMAND keeps each')
+    return newest
+
+
+def last_two() -> list[str]:
+    """Return the two runs that were kept last, if there are two, as groups of ``gpu-tracker compare``."""
+    return [f'run {number}={number}' for number in list(numbered_runs.found())[-2:]]
 
 
 def killed_run(name: str) -> str | None:
@@ -27,15 +47,25 @@ def killed_run(name: str) -> str | None:
 def file_of(name: str) -> str:
     """Return the file of the recording that an argument names.
 
-    :raises RecordingError: It names a killed run without a recording.
+    :raises RecordingError: There is no such run, or it has no recording.
     """
+    name = named(name)
+    if name.isdecimal() and not os.path.lexists(name):
+        return _file_of_number(name)
     path = killed_run(name)
     if path is None:
         return name
     run = killed_runs.load(path)
-    if run is None or run.recording is None:
+    if run is None or run.recording is None or not os.path.lexists(run.recording):
         raise RecordingError(f'{name} is a killed run without a recording: only gpu-tracker show reads it')
     return run.recording
+
+
+def _file_of_number(number: str) -> str:
+    path = numbered_runs.found().get(int(number))
+    if path is None:
+        raise RecordingError(f'there is no run {number}: gpu-tracker runs lists them')
+    return path
 
 
 @contextmanager

@@ -15,11 +15,12 @@ The page is one file that opens in any browser, also offline. Two or more record
 are shown side by side with their differences; the folder of a job, with all its ranks.
 
 Usage:
-  gpu-tracker report [options] <file>...
+  gpu-tracker report [options] [<file>...]
 
 Options:
   -o --output=<file>   Where to write the page: a path that ends in .html, or - for
-                       standard output. Default: beside the first recording.
+                       standard output. Default: beside the first recording, or
+                       run-17.html for run 17.
   --from=<seconds>     Start the charts at this time, in seconds since the first
                        sample. A part of a long run has finer charts.
   --to=<seconds>       End the charts at this time.
@@ -29,7 +30,8 @@ Options:
 
 In the page, drag over a chart to zoom, and double-click to see all again. With the
 keyboard: arrows move the cursor, + and - zoom, 0 shows all.
-A killed run can be given by its ID, see gpu-tracker runs, if it was recorded.
+<file> is a recording, or the number or ID of a run: see gpu-tracker runs.
+Default: last, the run that ended last.
 """
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ _ENDINGS = ('.html', '.htm', '')
 def run(values: options.Values) -> int:
     """Write the page that ``values`` ask for, and return the exit code."""
     given = values['<file>']
-    files = list(given) if isinstance(given, list) else []
+    files = list(given) if isinstance(given, list) and given else [options.LAST_RUN]
     start, stop = part_of(values)
     path = None if values['--output'] is None else os.path.expanduser(str(values['--output']))
     if os.path.splitext(path or '')[1].lower() not in _ENDINGS:
@@ -91,7 +93,7 @@ def _write(files: list[str], path: str | None, start: float | None, stop: float 
 
     with ExitStack() as stack:
         recordings = [stack.enter_context(opened(file, None, salvage=salvage)) for file in files]
-        path = _path_beside(os.path.splitext(file_of(files[0]))[0]) if path is None else path
+        path = _path_beside(_stem(file_of(files[0]))) if path is None else path
         if path != '-':
             for recording in recordings:
                 check_destination(recording, path)
@@ -105,6 +107,14 @@ def _write_job(folder: str, path: str | None) -> int:
 
     report = load_job(folder)
     return _deliver(job_page(report), _path_beside(folder.rstrip('/') or 'job') if path is None else path)
+
+
+def _stem(path: str) -> str:
+    """Return what the name of the page of a recording begins with."""
+    from gpu_tracker.running import numbered_runs  # noqa: PLC0415 - help does without
+
+    stem = os.path.splitext(path)[0]
+    return f'run-{os.path.basename(stem)}' if path in numbered_runs.recordings() else stem
 
 
 def _path_beside(path: str) -> str:

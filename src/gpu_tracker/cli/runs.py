@@ -1,4 +1,4 @@
-"""``gpu-tracker runs``: the runs that were killed with their trackers."""
+"""``gpu-tracker runs``: the runs that were kept, or killed with their trackers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 from gpu_tracker import killed_runs
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import RecordingError
+from gpu_tracker.limits import KILLED
+from gpu_tracker.recording.reading.model import exit_code_in_words
+from gpu_tracker.recording.reading.recording import load
+from gpu_tracker.running import numbered_runs
 from gpu_tracker.system.terminal_text import Column, printable, table
 from gpu_tracker.units import text_of
 
@@ -18,46 +22,73 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpu_tracker.killed_runs import KilledRun
+    from gpu_tracker.result.usage import ResourceUsage
 
 TEXT = """
-Lists killed runs, the oldest first. Their tracker was killed, or ended without
-stop().
+Lists the runs that were kept, and those that were killed, the oldest first.
 
 Usage:
   gpu-tracker runs [options]
 
 Options:
   --json                Print the list as JSON.
+  --remove=<run>        Remove this run, by its number or ID, or all.
   -h --help             Print this text.
   -v --version          Print the version.
 
-gpu-tracker show <ID> prints the result up to the last sample. The program may have
-used more since, and may still run. The last 50 runs are kept, by default in
-~/.local/state/gpu-tracker/runs (Linux).
+gpu-tracker report, show, plot, export and compare take the number or ID of a run.
+gpu-tracker COMMAND keeps each run, unless with --no-keep. The result of a killed run
+goes up to its last sample. The program may have used more since, and may still run.
+The last 50 runs are kept, by default in ~/.local/state/gpu-tracker/runs (Linux).
 """
 
 _COLUMNS = (
-    Column('id', 'ID'),
-    Column('pid', 'PID', is_number=True),
+    Column('id', 'Run'),
     Column('started', 'Started'),
-    Column('duration', 'Duration', is_number=True),
+    Column('duration', 'Time', is_number=True),
+    Column('exit', 'Exit'),
     Column('max_ram', 'Max RAM', is_number=True),
+    Column('max_gpu_ram', 'GPU RAM', is_number=True),
     Column('command', 'Command', 16),
 )
+_ALL = 'all'
 
 
 def run(values: options.Values) -> int:
-    """List what ``values`` ask for, and return the exit code."""
-    found = []
+    """List or remove what ``values`` ask for, and return the exit code."""
+    if values['--remove'] is not None:
+        return _remove(str(values['--remove']))
+    found = sorted(_entries(), key=lambda entry: entry['started_unix'] or 0.0)
+    if values['--json']:
+        return output.print_text(f'{json.dumps(found, indent=1)}\n')
+    return output.print_text(''.join(f'{line}\n' for line in _table(found, screen.width())) if found else '')
+
+
+def _entries() -> Iterator[dict[str, Any]]:
+    """Yield what is known of each run; files that cannot be read are reported."""
+    for number, path in numbered_runs.found().items():
+        try:
+            yield _entry_of_kept(str(number), path)
+        except RecordingError as error:
+            output.complain(printable(str(error)))
     for entry in killed_runs.found():
         if isinstance(entry, RecordingError):
             output.complain(printable(str(entry)))
         else:
-            found.append(entry)
-    found.sort(key=lambda run: run.started_unix)
-    if values['--json']:
-        return output.print_text(f'{json.dumps([_entry(run) for run in found], indent=1)}\n')
-    return output.print_text(''.join(f'{line}\n' for line in _table(found, screen.width())) if found else '')
+            yield _entry(entry)
+
+
+def _remove(name: str) -> int:
+    """Remove the run with this number or ID, or all."""
+    paths = {str(number): path for number, path in numbered_runs.found().items()}
+    paths |= {run.id: run.path for run in killed_runs.found() if not isinstance(run, RecordingError)}
+    chosen = list(paths) if name == _ALL else [name]
+    if not paths.keys() >= {*chosen}:
+        raise RecordingError(f'there is no run {name}: gpu-tracker runs lists them')
+    for run_id in chosen:
+        numbered_runs.remove(paths[run_id])
+    output.say(f'Removed: {", ".join(chosen) or "nothing"}')
+    return 0
 
 
 def show(path: str, name: str, output_path: str | None, units: Sequence[str | None], adaptive: Collection[str]) -> int:
@@ -103,8 +134,39 @@ def _entry(run: KilledRun) -> dict[str, Any]:
         'command': list(run.command),
         'started_unix': run.started_unix,
         'tracking_has_ended': run.tracking_has_ended,
+        'exit_code': None,
+        **_figures(usage),
+    }
+
+
+def _entry_of_kept(number: str, path: str) -> dict[str, Any]:
+    """Return what is known of a kept run.
+
+    :raises RecordingError: It cannot be read.
+    """
+    with load(path) as recording:
+        meta = recording.meta
+        return {
+            'id': number,
+            'path': path,
+            'program': meta.program,
+            'host': meta.host,
+            'pid': meta.root_pid,
+            'command': None if meta.command is None else list(meta.command),
+            'started_unix': None if meta.start_unix_us is None else meta.start_unix_us / 1e6,
+            'tracking_has_ended': True,
+            'exit_code': meta.exit_code,
+            **_figures(recording.summary('bytes', 'bytes', 'seconds')),
+        }
+
+
+def _figures(usage: ResourceUsage) -> dict[str, Any]:
+    return {
+        'termination_reason': usage.termination_reason,
         'duration': usage.compute_time.time,
         'max_ram': usage.max_ram.combined.total_rss,
+        'max_gpu_ram': usage.max_gpu_ram.combined,
+        'lower_bounds': sorted(usage.lower_bounds),
     }
 
 
@@ -113,7 +175,7 @@ def _heading(run: KilledRun) -> Iterator[str]:
     for name, text in (
         ('host', run.host),
         ('PID', str(run.pid)),
-        ('started', _started(run)),
+        ('started', _date(run.started_unix)),
         (
             'tracking',
             'killed, or ended without a stop: figures are lower bounds' if run.tracking_has_ended else 'goes on',
@@ -124,21 +186,35 @@ def _heading(run: KilledRun) -> Iterator[str]:
         yield f'  {name:<12}{text}'
 
 
-def _started(run: KilledRun) -> str:
-    return time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(run.started_unix))
+def _date(unix: float | None) -> str:
+    return 'N/A' if unix is None else time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(unix))
 
 
-def _table(runs: Sequence[KilledRun], width: int | None) -> Iterator[str]:
-    rows = []
-    for run in runs:
-        entry = _entry(run)
-        ram = entry['max_ram']
-        rows.append({
-            'id': run.id,
-            'pid': str(run.pid),
-            'started': _started(run),
-            'duration': text_of(entry['duration'], 'seconds'),
-            'max_ram': 'N/A' if ram is None else f'>={text_of(ram, "bytes")}',
-            'command': printable(shlex.join(run.command)),
-        })  # fmt: skip
-    return table(_COLUMNS, rows, width, ('pid', 'started'))
+def _table(entries: Sequence[dict[str, Any]], width: int | None) -> Iterator[str]:
+    rows = [
+        {
+            'id': entry['id'],
+            'started': _date(entry['started_unix']),
+            'duration': _figure(entry, 'duration', 'compute_time.time', 'seconds'),
+            'exit': _ending(entry),
+            'max_ram': _figure(entry, 'max_ram', 'max_ram.combined.total_rss', 'bytes'),
+            'max_gpu_ram': _figure(entry, 'max_gpu_ram', 'max_gpu_ram.combined', 'bytes'),
+            'command': printable(shlex.join(entry['command'] or ())),
+        }
+        for entry in entries
+    ]
+    return table(_COLUMNS, rows, width, ('max_gpu_ram', 'started'))
+
+
+def _figure(entry: dict[str, Any], name: str, path: str, unit: str) -> str:
+    if entry[name] is None:
+        return 'N/A'
+    return f'{">=" if path in entry["lower_bounds"] else ""}{text_of(entry[name], unit)}'
+
+
+def _ending(entry: dict[str, Any]) -> str:
+    """Return how a run has ended, in one word or two."""
+    reason, code = entry['termination_reason'], entry['exit_code']
+    if reason is not None:
+        return KILLED if reason == KILLED else reason.replace('_', ' ')
+    return 'N/A' if code is None else exit_code_in_words(code).rpartition(' ')[2]

@@ -14,7 +14,7 @@ Shows a recording: the run, its result, and what each region used. Also shows
 the result of a killed run, and the report of a job.
 
 Usage:
-  gpu-tracker show <file> [options]
+  gpu-tracker show [<file>] [options]
 
 Options:
   -f --format=<format>  text, json, or summary: the result in twelve lines.
@@ -32,8 +32,9 @@ Options:
   -h --help             Print this text.
   -v --version          Print the version.
 
-<file> is a recording (gpu-tracker --record=<file>), the ID of a killed run
-(gpu-tracker runs lists them), its file, or the folder of a job.
+<file> is a recording, the number or ID of a run (see gpu-tracker runs), the
+file of a killed run, or the folder of a job. Default: last, the run that ended
+last.
 
 Regions are a tree. Calls of the same name inside the same region are one line.
 ~ marks an estimate from the samples around a region, >= a lower bound, <= an
@@ -44,7 +45,7 @@ upper bound.
 def run(values: options.Values) -> int:
     """Show what ``values`` ask for, and return the exit code."""
     name = options.chosen_format(values, options.FORMATS)
-    file = str(values['<file>'])
+    file = options.recording(values)
     path = options.output_path(values)
     adaptive = take_adaptive_units(values)
     chosen = _units(values)
@@ -58,6 +59,7 @@ def run(values: options.Values) -> int:
 
     from gpu_tracker.cli import recordings  # noqa: PLC0415 - help does without
 
+    file = recordings.named(file)
     kept = recordings.killed_run(file)
     if kept is not None:
         from gpu_tracker.cli import runs  # noqa: PLC0415 - of killed runs alone

@@ -102,7 +102,7 @@ Other commands:
   gpu-tracker probe       Trace the CUDA calls of a program from outside.
   gpu-tracker show        Show a recording, or the result of a killed run.
   gpu-tracker export      Write a recording in another format.
-  gpu-tracker runs        List killed runs.
+  gpu-tracker runs        List the runs that were kept or killed.
   gpu-tracker report      Make an HTML page of a recording.
   gpu-tracker plot        Draw a recording as a picture.
   gpu-tracker watch       Show a run or a process live.

@@ -66,15 +66,19 @@ def found() -> dict[int, str]:
 
 def newest() -> str | None:
     """Return the number of the run that ended last, or the ID of a killed one that is recorded; None: there is none."""
-    runs = {
-        path: os.path.basename(path).removesuffix(RECORDING) for folder in _folders() for path in _recordings(folder)
-    }
-    return runs[max(runs, key=_time)] if runs else None
+    path = max(recordings(), key=_time, default=None)
+    return None if path is None else os.path.basename(path).removesuffix(RECORDING)
+
+
+def recordings() -> list[str]:
+    """Return the paths of the recordings of all runs that were kept or killed."""
+    return [path for folder in _folders() for path in _recordings(folder)]
 
 
 def remove(path: str) -> None:
-    """Remove a recording, of which there may be no file."""
-    for file in (path, f'{path}-journal'):
+    """Remove the recording of a run, or the file of a killed one with its recording."""
+    recording = kept_run.recording_of(path)
+    for file in (path, recording, f'{recording}-journal'):
         try:
             os.unlink(file)
         except OSError:

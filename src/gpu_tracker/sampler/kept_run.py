@@ -159,8 +159,8 @@ def about(config: SamplerConfiguration) -> dict[str, Any]:
 
 
 def recording_of(path: str) -> str:
-    """Return the path of the recording beside the file of a run."""
-    return path.removesuffix(SUFFIX) + RECORDING
+    """Return the path of the recording beside the file of a run; of a recording, its own."""
+    return path.removesuffix(SUFFIX).removesuffix(RECORDING) + RECORDING
 
 
 def command_line(pid: int) -> list[str] | None:

@@ -32,6 +32,7 @@ _MOST_ROWS = 200
 _LONGEST_COMMAND = 400
 _LONGEST_NAME = 80
 _MOST_MESSAGES = 50
+_NOT_ENDED = 'The run goes on, or was killed with its sampler'
 
 
 class RegionLine(NamedTuple):
@@ -50,7 +51,7 @@ def heading(recordings: Sequence[Recording], names: Sequence[str]) -> Element:
     """Return the heading: what was run, where, when, and how it ended."""
     if len(recordings) == 1:
         title = element('h1', command_of(recordings[0].meta))
-        return element('header', title, _facts(recordings[0]), *_problems(recordings))
+        return element('header', title, *_problems(recordings), _facts(recordings[0]))
     runs = [
         element('section', element('h2', name), element('p', command_of(run.meta), class_='command'), _facts(run))
         for run, name in zip(recordings, names, strict=True)
@@ -102,7 +103,10 @@ def _problems(recordings: Sequence[Recording]) -> Iterator[Element]:
         if meta.oom_kills:
             texts.append(sentence(meta.oom_kills))
         if not meta.is_complete:
-            texts.insert(0, 'The recording is not complete: figures are up to its last commit.')
+            why = 'The tracker was killed, or ended without a stop' if meta.ended == ABANDONED else _NOT_ENDED
+            texts.insert(0, f'{why}: figures are up to the last commit.')
+        elif meta.exit_code:
+            texts.insert(0, f'The run failed: it ended {meta.exit_in_words}.')
         for text in texts:
             yield element('p', text, class_='problem')
 
