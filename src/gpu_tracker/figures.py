@@ -266,8 +266,8 @@ _OF_A_GPU = (
     '{gpus.max_ram.combined} of {gpus.capacity} at most, {gpus.utilization.mean_percent} busy '
     '(own {gpus.own_utilization.mean_percent})'
 )
-_MOST_GPUS = 4
-"""Lines of GPUs in a summary; the fullest come first."""
+MOST_GPUS = 4
+"""Lines of GPUs in a summary and in a short report; the fullest come first."""
 
 
 class Line(NamedTuple):
@@ -566,20 +566,21 @@ def fullest_first(usage: Any) -> list[Any]:  # noqa: ANN401 - as above
     )
 
 
+def is_unused(gpu: Any) -> bool:  # noqa: ANN401 - as above
+    """Return whether a run that was restricted to a GPU has left it unused."""
+    return gpu.max_ram.combined == 0 and not gpu.own_utilization.max_percent
+
+
 def lines_of_gpus(usage: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - as above
     """Yield a line for each GPU of a result, fullest first: its name, and what the run used of it."""
     gpus = fullest_first(usage)
     if not gpus and usage.gpus is not None:
         yield 'GPU', 'none used'
-    for gpu in gpus[:_MOST_GPUS]:
-        own = f'gpus.{place_of(gpu)}.'
-        is_unused = value(usage, f'{own}max_ram.combined') == 0 and not value(
-            usage, f'{own}own_utilization.max_percent'
-        )
-        line = fill(_OF_A_GPU.replace('gpus.', own), usage)
-        yield label(gpu.vendor, gpu.index), f'not used; {line}' if is_unused else line
-    if len(gpus) > _MOST_GPUS:
-        yield '', f'and {len(gpus) - _MOST_GPUS} more GPUs'
+    for gpu in gpus[:MOST_GPUS]:
+        line = fill(_OF_A_GPU.replace('gpus.', f'gpus.{place_of(gpu)}.'), usage)
+        yield label(gpu.vendor, gpu.index), f'not used; {line}' if is_unused(gpu) else line
+    if len(gpus) > MOST_GPUS:
+        yield '', f'and {len(gpus) - MOST_GPUS} more GPUs'
 
 
 def rows(usage: Any) -> Iterator[tuple[Figure, list[str]]]:  # noqa: ANN401 - as above

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker import killed_runs
 from gpu_tracker.cli import options, output, screen
 from gpu_tracker.errors import RecordingError
-from gpu_tracker.limits import KILLED
-from gpu_tracker.recording.reading.model import exit_code_in_words
+from gpu_tracker.limits import KILLED, exit_code_in_words
 from gpu_tracker.recording.reading.recording import load
 from gpu_tracker.running import numbered_runs
 from gpu_tracker.system.terminal_text import Column, printable, table

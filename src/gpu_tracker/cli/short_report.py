@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli import output, screen, tracking
+from gpu_tracker.cli import output, screen
 from gpu_tracker.figures import place_of
 from gpu_tracker.views.live.quantities import ASCII, symbols_of
 from gpu_tracker.views.short_report import Part, Recorded, Surface, ending, has_failed, short_report
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.recording import Recording
     from gpu_tracker.recording.reading.tree import PathFigures
     from gpu_tracker.result.usage import ResourceUsage
-    from gpu_tracker.running.run import Run
 
 _LEAST_COVERAGE = 0.9
 """The share of a part in which the utilization of the GPUs has to be known."""
@@ -25,35 +24,38 @@ _CURVE = 12
 """Characters."""
 
 
-def print_report(run: Run, request: Request, usage: ResourceUsage, exit_code: int | None) -> None:
+def print_report(
+    usage: ResourceUsage,
+    request: Request,
+    exit_code: int | None,
+    *,
+    recorded: Recorded | None = None,
+    recording: str | None = None,
+    kept: int | None = None,
+) -> None:
     """Print the report of an ended command; with ``--quiet`` only how it has failed.
 
-    :param usage: The result of ``run``, with advice.
+    :param usage: The result, with its advice.
+    :param recorded: What its recording adds, from :func:`read_recorded`.
+    :param recording: The path of the recording that was asked for; None: none was.
+    :param kept: The number of the kept run; None: it was not kept.
     """
-    units = {
-        kind: unit
-        for kind, unit in (
-            ('ram', usage.max_ram.unit),
-            ('gpu_ram', usage.max_gpu_ram.unit),
-            ('time', usage.compute_time.unit),
-        )
-        if kind not in request.adaptive
-    }
+    units = {'ram': usage.max_ram.unit, 'gpu_ram': usage.max_gpu_ram.unit, 'time': usage.compute_time.unit}
+    units = {kind: unit for kind, unit in units.items() if kind not in request.adaptive}
     surface = _surface()
     if request.quiet:
         if has_failed(usage, exit_code):
             output.say(ending(usage, request.words, exit_code, units=units, surface=surface))
         return
-    path = run.files.recording
     text = short_report(
         usage,
         request.words,
         exit_code,
         units=units,
-        recorded=tracking.of_recording(run, lambda recording: read_recorded(recording, usage)),
+        recorded=recorded,
         advice=[one.text for one in usage.advice],
-        kept=run.number,
-        recording=None if path is None or request.values['--tf'] is None else _shortest(path),
+        kept=kept,
+        recording=None if recording is None or request.values['--tf'] is None else _shortest(recording),
         surface=surface,
     )
     output.say(text)

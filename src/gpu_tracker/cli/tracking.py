@@ -212,11 +212,11 @@ def _advised(run: Run, request: Request, exit_code: int | None) -> ResourceUsage
     from gpu_tracker.advice.facts import RecordedFacts  # noqa: PLC0415 (as above)
     from gpu_tracker.advice.recorded import recorded_in  # noqa: PLC0415 (as above)
 
-    recorded = of_recording(run, recorded_in) or RecordedFacts()
+    recorded = _of_recording(run, recorded_in) or RecordedFacts()
     return replace(usage, advice=advice_of(usage, run.require_totals(), exit_code, recorded))
 
 
-def of_recording(run: Run, read: Callable[[Recording], Read]) -> Read | None:
+def _of_recording(run: Run, read: Callable[[Recording], Read]) -> Read | None:
     """Return what ``read`` returns for the recording of an ended run; None if there is none, or if it takes long."""
     path = run.recording
     if path is None:
@@ -250,7 +250,17 @@ def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
         if request.format is None:
             from gpu_tracker.cli import short_report  # noqa: PLC0415 (as above)
 
-            short_report.print_report(run, request, _advised(run, request, exit_code), exit_code)
+            usage = _advised(run, request, exit_code)
+            short_report.print_report(
+                usage,
+                request,
+                exit_code,
+                recorded=None
+                if request.quiet
+                else of_recording(run, lambda one: short_report.read_recorded(one, usage)),
+                recording=run.files.recording,
+                kept=run.number,
+            )
             return True
         from gpu_tracker.result.formats import Form  # noqa: PLC0415 (as above)
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import shlex
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from gpu_tracker.figures import AT_LEAST, figure, fullest_first, lines_of_sections, place_of, text, value
+from gpu_tracker.figures import (
+    AT_LEAST,
+    MOST_GPUS,
+    figure,
+    fullest_first,
+    is_unused,
+    lines_of_sections,
+    place_of,
+    text,
+    value,
+)
 from gpu_tracker.limits import ended_beyond, ended_by, exit_code_in_words
 from gpu_tracker.system.terminal_text import printable, shortened, width_of
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS, digits
@@ -19,7 +29,6 @@ if TYPE_CHECKING:
     from gpu_tracker.result.usage import ResourceUsage
 
 _MOST_LINES = 9
-_MOST_GPUS = 4
 _MOST_PARTS = 4
 _MOST_ADVICE = 2
 _TOO_SHORT = 0.1
@@ -168,9 +177,9 @@ def _heading(command: str, how: str, width: int | None) -> list[str]:
 
 
 def _gpu_rows(usage: ResourceUsage, units: Mapping[str, str], recorded: Recorded, symbols: Symbols) -> list[_Row]:
-    used = [gpu for gpu in fullest_first(usage) if not _is_unused(gpu)]
+    used = [gpu for gpu in fullest_first(usage) if not is_unused(gpu)]
     rows = []
-    for gpu in used[:_MOST_GPUS]:
+    for gpu in used[:MOST_GPUS]:
         own = f'gpus.{place_of(gpu)}'
         most = _most(_amount(usage, f'{own}.max_ram.combined', units.get('gpu_ram')), gpu.capacity, usage, own, units)
         cells = [most]
@@ -180,13 +189,9 @@ def _gpu_rows(usage: ResourceUsage, units: Mapping[str, str], recorded: Recorded
             if any(curve):
                 cells.append(line(curve, 100.0, symbols))
         rows.append(_Row(label(gpu.vendor, gpu.index), cells, 0, is_figures=True))
-    if len(used) > _MOST_GPUS:
-        rows.append(_Row('', [f'and {len(used) - _MOST_GPUS} more'], 0))
+    if len(used) > MOST_GPUS:
+        rows.append(_Row('', [f'and {len(used) - MOST_GPUS} more'], 0))
     return rows
-
-
-def _is_unused(gpu: Any) -> bool:  # noqa: ANN401 - an entry of the GPUs of a result
-    return gpu.max_ram.combined == 0 and not gpu.own_utilization.max_percent
 
 
 def _most(amount: str, capacity: float | None, usage: ResourceUsage, own: str, units: Mapping[str, str]) -> str:
