@@ -257,7 +257,7 @@ def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
                 exit_code,
                 recorded=None
                 if request.quiet
-                else of_recording(run, lambda one: short_report.read_recorded(one, usage)),
+                else _of_recording(run, lambda one: short_report.read_recorded(one, usage)),
                 recording=run.files.recording,
                 kept=run.number,
             )
