@@ -272,10 +272,10 @@ def _health(health: Mapping[str, object]) -> GpuHealth:
 
 def _activity(activity: Mapping[str, object]) -> GpuActivity:
     return GpuActivity(
-        sm=untrusted.number(activity.get('sm_percent'), most=100),
-        occupancy=untrusted.number(activity.get('occupancy_percent'), most=100),
-        tensor=untrusted.number(activity.get('tensor_percent'), most=100),
-        dram=untrusted.number(activity.get('dram_percent'), most=100),
+        sm=untrusted.number(activity.get('sm_percent')),
+        occupancy=untrusted.number(activity.get('occupancy_percent')),
+        tensor=untrusted.number(activity.get('tensor_percent')),
+        dram=untrusted.number(activity.get('dram_percent')),
     )
 
 
