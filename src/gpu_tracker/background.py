@@ -51,6 +51,18 @@ class Call:
         self._has_ended.set()
 
 
+def call_in_time(work: Callable[[], Result], timeout: float) -> Result:
+    """Return what a call returns that is made in a thread; raise what it raises.
+
+    :param timeout: Seconds to wait at most.
+    :raises TimeoutError: It has not ended by then.
+    """
+    call = Call(work)
+    if not call.has_ended(timeout):
+        raise TimeoutError
+    return call.result()  # type: ignore[return-value] # it is that of work
+
+
 async def in_thread(work: Callable[[], Result]) -> Result:
     """Return what a call returns that is made in a thread, beside an event loop."""
     import asyncio  # noqa: PLC0415 - who awaits this has it already

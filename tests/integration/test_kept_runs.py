@@ -14,6 +14,7 @@ import pytest
 import gpu_tracker as gput
 from gpu_tracker.running import numbered_runs
 from support.cli_program import PROGRAM, called, gpu_tracker, started
+from support.live_screens import ENTER, on_terminal
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -48,6 +49,18 @@ def test_regions_are_kept(state: Path) -> None:
     assert gpu_tracker(*PROGRAM, 'region', 'step', '--', 'true').returncode == 0
     with gput.load(state / '1.db') as recording:
         assert [region.name for region in recording.regions] == ['step']
+
+
+def test_a_run_with_a_live_view_is_kept(state: Path, tmp_path: Path) -> None:
+    redirected = f'exec "$@" > {tmp_path}/out.txt 2>&1'
+    words = ['sh', '-c', redirected, 'sh', *PROGRAM, '--live', 'sh', '-c', 'sleep 0.3; exit 3']
+    with on_terminal(words) as terminal:
+        assert terminal.wait() == 3
+    assert terminal.shown.count(ENTER) == 1
+    assert os.listdir(state) == ['1.db']
+    assert os.listdir(tmp_path / 'tmp') == []
+    with gput.load(state / '1.db') as recording:
+        assert (recording.meta.exit_code, recording.meta.is_complete) == (3, True)
 
 
 def test_a_command_that_cannot_start_leaves_nothing(state: Path, tmp_path: Path) -> None:

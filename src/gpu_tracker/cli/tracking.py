@@ -221,17 +221,16 @@ def _of_recording(run: Run, read: Callable[[Recording], Read]) -> Read | None:
     path = run.recording
     if path is None:
         return None
-    from gpu_tracker.background import Call  # noqa: PLC0415 (as above)
+    from gpu_tracker.background import call_in_time  # noqa: PLC0415 (as above)
     from gpu_tracker.recording.reading.recording import load  # noqa: PLC0415 (as above)
 
     def work() -> Read:
         with load(path) as recording:
             return read(recording)
 
-    call = Call(work)
     try:
-        return call.result() if call.has_ended(_LONGEST_READING) else None  # type: ignore[return-value] # that of read
-    except (GpuTrackerError, OSError):
+        return call_in_time(work, _LONGEST_READING)
+    except (GpuTrackerError, OSError):  # a TimeoutError is one
         return None
 
 

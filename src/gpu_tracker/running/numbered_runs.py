@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-import threading
 
+from gpu_tracker.background import call_in_time
 from gpu_tracker.sampler import kept_run
 from gpu_tracker.sampler.kept_run import LARGEST, MOST, RECORDING, SUFFIX
 
@@ -13,33 +14,27 @@ _LONGEST = 0.2
 """Seconds that the end of a run waits for its number: a disk may hang."""
 
 
-def keep_in_time(path: str, seconds: float = _LONGEST) -> int | None:
+def keep_in_time(path: str, folder: str, seconds: float = _LONGEST) -> int | None:
     """Keep a recording as :func:`keep` does; return its number, or None if that fails or takes too long."""
-    numbers: list[int] = []
-
-    def run() -> None:
-        try:
-            numbers.append(keep(path))
-        except OSError:
-            pass  # a full disk, or a folder that was removed: the run is not kept
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return numbers[0] if numbers else None
+    try:
+        return call_in_time(lambda: keep(path, folder), seconds)
+    except (OSError, RuntimeError):
+        return None  # a full disk, a folder that was removed, or no thread is left: the run is not kept
 
 
-def keep(path: str) -> int:
+def keep(path: str, folder: str) -> int:
     """Give a finished recording the next number, remove the oldest ones, and return the number.
 
-    :param path: In the folder of the user's runs.
+    :param path: A file in ``folder`` is renamed; one elsewhere is copied.
+    :param folder: Of the user's runs.
     :raises OSError: It cannot be kept.
     """
-    folder = os.path.dirname(path)
+    if os.path.dirname(path) != folder:
+        path = _copied(path, folder)
     number = max(found(), default=0) + 1
     while True:
         try:
-            os.link(path, path_of(folder, number))  # which fails if another run has taken the number
+            os.link(path, path_of(number, folder))  # which fails if another run has taken the number
         except FileExistsError:
             number += 1
         else:
@@ -48,7 +43,7 @@ def keep(path: str) -> int:
             return number
 
 
-def path_of(folder: str, number: int) -> str:
+def path_of(number: int, folder: str) -> str:
     """Return the path of a kept recording."""
     return f'{folder}/{number}{RECORDING}'
 
@@ -65,14 +60,15 @@ def found() -> dict[int, str]:
 
 
 def newest() -> str | None:
-    """Return the number of the run that ended last, or the ID of a killed one that is recorded; None: there is none."""
+    """Return the number of the run that ended last, or its ID if it was killed; None: no run is recorded."""
     path = max(recordings(), key=_time, default=None)
     return None if path is None else os.path.basename(path).removesuffix(RECORDING)
 
 
 def recordings() -> list[str]:
     """Return the paths of the recordings of all runs that were kept or killed."""
-    return [path for folder in _folders() for path in _recordings(folder)]
+    paths = [path for folder in _folders() for path in _recordings(folder)]
+    return [path for path in paths if not os.path.basename(path).startswith('.')]  # a copy that is not complete
 
 
 def remove(path: str) -> None:
@@ -95,6 +91,16 @@ def remove_oldest(folder: str, most: int = MOST, largest: int = LARGEST) -> None
         size += _size(path)
         if count > most or size > largest:
             remove(path)
+
+
+def _copied(path: str, folder: str) -> str:
+    copy = f'{folder}/.{os.urandom(3).hex()}{RECORDING}'
+    try:
+        shutil.copyfile(path, copy)
+    except OSError:
+        remove(copy)
+        raise
+    return copy
 
 
 def _folders() -> list[str]:
@@ -120,4 +126,4 @@ def _size(path: str) -> int:
     try:
         return os.stat(path).st_size
     except OSError:
-        return 0  # as above
+        return 0  # another run has removed it

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _LONGEST_DISCARD = 2.0
 """Seconds to wait for a sampler that removes what it has recorded."""
+_LONGEST_KEPT = 1.0
+"""Seconds that a command waits at most for the end of a recording without a name of its own."""
 _LONGEST_CHECK = 5.0
 """Seconds that a check of UUIDs takes at most."""
 _READERS = ('proc', 'psutil')
@@ -77,7 +79,7 @@ class Run:
         self.number: int | None = None
         self.is_in_folder = True
         self._keeps = keeps
-        self._kept: str | None = None
+        self._kept_path: str | None = None
         self._notify = notify
         self._notified = 0
         self._command = command
@@ -109,6 +111,11 @@ class Run:
     @property
     def _is_held(self) -> bool:
         return self._command is not None and self._command.launcher is not None
+
+    @property
+    def recording(self) -> str | None:
+        """The path of the recording; None: there is none, or it is not kept so far."""
+        return self._kept_path or self.files.recording
 
     def start(self) -> None:
         """Start the sampler; return when the first sample is complete. A held command is to be released at once then.
@@ -169,13 +176,8 @@ class Run:
         finally:
             session.end()
 
-    @property
-    def recording(self) -> str | None:
-        """The path of the recording, from :meth:`finish` on; None: there is none."""
-        return self._kept or self.files.recording
-
     def keep_files(self) -> None:
-        """Keep the files of the run, which has begun, and report an older recording that was renamed for it."""
+        """Keep the files of the run after its start, and report an older recording that was renamed."""
         self.files.keep()
         if self.files.renamed is not None:
             path, renamed = map(os.path.basename, self.files.renamed)
@@ -307,13 +309,10 @@ class Run:
                 self.add(batch=batch)
         if session.is_recording:
             try:
-                problem = session.finish(self.totals, exit_code, self.options.join_timeout)
-                if self._keeps and session.kept_recording is not None and problem is None:
-                    from gpu_tracker.running import numbered_runs  # noqa: PLC0415 - only if it is kept
-
-                    self.number = numbered_runs.keep_in_time(session.kept_recording)
-                    if self.number is not None:
-                        self._kept = numbered_runs.path_of(os.path.dirname(session.kept_recording), self.number)
+                timeout = min(self.options.join_timeout, _LONGEST_KEPT) if self._keeps else self.options.join_timeout
+                problem = session.finish(self.totals, exit_code, timeout)
+                if self._keeps and problem is None:
+                    self._keep(session.kept_recording)
             finally:
                 session.end()
                 self.files.end()
@@ -324,6 +323,20 @@ class Run:
         except OSError as error:
             self._notify('warning', _UNWRITTEN.format(self.files.rank_report, error.strerror))
             self.is_in_folder = False
+
+    def _keep(self, path: str | None) -> None:
+        """Keep the recording under a number.
+
+        :param path: Its path if the options have none; None: there is no folder for it.
+        """
+        if path is None:
+            return
+        from gpu_tracker.running import numbered_runs  # noqa: PLC0415 - only if it is kept
+
+        folder = os.path.dirname(path)
+        self.number = numbered_runs.keep_in_time(self.files.recording or path, folder)
+        if self.number is not None:
+            self._kept_path = numbered_runs.path_of(self.number, folder)
 
     def write_report(self) -> None:
         """Write the settled result into the ``resource_usage_file``, if there is one."""

@@ -181,7 +181,7 @@ class RunFiles:
         options = self._options
         path = options.tracking_file if self._rank is None else self._rank.partial
         begins: Literal['now', 'late', 'with_regions'] = 'now'
-        if self._keeps:
+        if self._keeps and path is None:
             begins = 'late'
         elif path is None or options.records_rows_only:
             if self._regions is None:

@@ -32,10 +32,10 @@ def recording(folder: Path, name: str, ended: float = 0.0, size: int = 1) -> str
 
 
 def test_each_run_gets_the_next_number(folder: Path) -> None:
-    assert numbered_runs.keep(recording(folder, 'a')) == 1
-    assert numbered_runs.keep(recording(folder, 'b')) == 2
+    assert numbered_runs.keep(recording(folder, 'a'), str(folder)) == 1
+    assert numbered_runs.keep(recording(folder, 'b'), str(folder)) == 2
     (folder / '1.db').unlink()
-    assert numbered_runs.keep(recording(folder, 'c')) == 3
+    assert numbered_runs.keep(recording(folder, 'c'), str(folder)) == 3
     assert sorted(os.listdir(folder)) == ['2.db', '3.db']
     assert numbered_runs.found() == {2: f'{folder}/2.db', 3: f'{folder}/3.db'}
 
@@ -43,13 +43,13 @@ def test_each_run_gets_the_next_number(folder: Path) -> None:
 def test_two_runs_that_end_at_once_get_two_numbers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recording(folder, '1')
     monkeypatch.setattr(numbered_runs, 'found', dict)
-    assert numbered_runs.keep(recording(folder, 'a')) == 2
+    assert numbered_runs.keep(recording(folder, 'a'), str(folder)) == 2
 
 
 def test_the_oldest_are_removed(folder: Path) -> None:
     for number in range(1, 51):
         recording(folder, str(number), ended=number)
-    assert numbered_runs.keep(recording(folder, 'a', ended=51)) == 51
+    assert numbered_runs.keep(recording(folder, 'a', ended=51), str(folder)) == 51
     assert list(numbered_runs.found()) == list(range(2, 52))
 
 
@@ -94,11 +94,27 @@ input()
 
 def test_a_folder_that_hangs_costs_the_run_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
-    monkeypatch.setattr(numbered_runs, 'keep', lambda _: os.read(reading, 1)[0])
-    assert numbered_runs.keep_in_time('a.db', 0.01) is None
+    monkeypatch.setattr(numbered_runs, 'keep', lambda *_: os.read(reading, 1)[0])
+    assert numbered_runs.keep_in_time('a.db', '', 0.01) is None
     os.write(writing, b'x')
 
 
 def test_what_cannot_be_kept_is_not_kept(folder: Path) -> None:
-    assert numbered_runs.keep_in_time(f'{folder}/gone.db') is None
-    assert numbered_runs.keep_in_time('/gone/a.db') is None
+    assert numbered_runs.keep_in_time(f'{folder}/gone.db', str(folder)) is None
+    assert numbered_runs.keep_in_time('/gone/a.db', str(folder)) is None
+    assert os.listdir(folder) == []
+
+
+def test_a_recording_elsewhere_is_copied(folder: Path, tmp_path: Path) -> None:
+    path = recording(tmp_path, 'live', size=7)
+    assert numbered_runs.keep(path, str(folder)) == 1
+    assert os.listdir(folder) == ['1.db']
+    assert (folder / '1.db').stat().st_size == 7
+    assert os.path.exists(path)
+
+
+def test_an_incomplete_copy_is_no_run_and_is_removed_in_its_turn(folder: Path) -> None:
+    recording(folder, '.abcdef', ended=1)
+    assert numbered_runs.newest() is None
+    numbered_runs.remove_oldest(str(folder), most=0)
+    assert os.listdir(folder) == []

@@ -6,8 +6,18 @@ import threading
 
 import pytest
 
-from gpu_tracker.background import Call, Changes, Poll, Reported
+from gpu_tracker.background import Call, Changes, Poll, Reported, call_in_time
 from support.waiting import TIMEOUT, eventually
+
+
+def test_a_call_in_time_returns_and_raises_as_the_call_does() -> None:
+    assert call_in_time(lambda: 7, TIMEOUT) == 7
+    with pytest.raises(ValueError, match='of all things'):
+        call_in_time(lambda: int('of all things'), TIMEOUT)
+    gate = threading.Event()
+    with pytest.raises(TimeoutError):
+        call_in_time(gate.wait, 0.01)
+    gate.set()
 
 
 def test_a_call_returns_and_raises_what_its_work_does() -> None:
