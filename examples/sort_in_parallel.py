@@ -4,7 +4,7 @@ It uses RAM and CPU in a way that is easy to foretell. The main process holds th
 the sorted ones as well. Each worker is forked, so it reads the very same pages. It takes the numbers of one range out
 of them, about 80 megabytes as Python integers. The seed is fixed, so every run prints the same line.
 
-    gpu-tracker -e "python examples/sort_in_parallel.py"
+    gpu-tracker python examples/sort_in_parallel.py
 """
 
 from __future__ import annotations

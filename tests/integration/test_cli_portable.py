@@ -41,6 +41,12 @@ def test_a_command(command: str, status: int | str, code: int) -> None:
     assert ended.returncode == code
 
 
+def test_a_command_as_words_has_the_short_report() -> None:
+    ended = run('sh', '-c', 'echo one; exit 3')
+    assert (ended.stdout, ended.returncode) == ('one\n', 3)
+    assert ended.stderr.startswith("sh -c 'echo one; exit 3'   failed with exit code 3 after ")
+
+
 @pytest.mark.parametrize(
     ('arguments', 'code', 'message'),
     [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cli import output, screen
 from gpu_tracker.figures import place_of
 from gpu_tracker.views.live.quantities import ASCII, symbols_of
-from gpu_tracker.views.short_report import Part, Recorded, Surface, ending, has_failed, short_report
+from gpu_tracker.views.short_report import NOT_RECORDED, Part, Recorded, Surface, ending, has_failed, short_report
 
 if TYPE_CHECKING:
     from gpu_tracker.cli.request import Request
@@ -36,7 +36,7 @@ def print_report(
     """Print the report of an ended command; with ``--quiet`` only how it has failed.
 
     :param usage: The result, with its advice.
-    :param recorded: What its recording adds, from :func:`read_recorded`.
+    :param recorded: What its recording adds, from :func:`read_recorded`; None: nothing is known of it.
     :param recording: The path of the recording that was asked for; None: none was.
     :param kept: The number of the kept run; None: it was not kept.
     """
@@ -52,7 +52,7 @@ def print_report(
         request.words,
         exit_code,
         units=units,
-        recorded=recorded,
+        recorded=recorded or NOT_RECORDED,
         advice=[one.text for one in usage.advice],
         kept=kept,
         recording=None if recording is None or request.values['--tf'] is None else _shortest(recording),

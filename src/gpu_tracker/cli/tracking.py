@@ -254,9 +254,7 @@ def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
                 usage,
                 request,
                 exit_code,
-                recorded=None
-                if request.quiet
-                else _of_recording(run, lambda one: short_report.read_recorded(one, usage)),
+                recorded=_of_recording(run, lambda one: short_report.read_recorded(one, usage)),
                 recording=run.files.recording,
                 kept=run.number,
             )

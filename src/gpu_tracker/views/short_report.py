@@ -21,7 +21,7 @@ from gpu_tracker.limits import ended_beyond, ended_by, exit_code_in_words
 from gpu_tracker.system.terminal_text import printable, shortened, width_of
 from gpu_tracker.units import MEMORY_UNITS, TIME_UNITS, digits
 from gpu_tracker.vendors import label
-from gpu_tracker.views.live.quantities import ASCII, BLOCKS, Symbols, line
+from gpu_tracker.views.live.quantities import ASCII, BLOCKS, UNKNOWN, Symbols, line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,6 +80,11 @@ class Surface(NamedTuple):
     color: bool = False
 
 
+NOT_RECORDED = Recorded()
+_PIPE = Surface()
+_SUITABLE: Mapping[str, str] = {}
+
+
 class _Row(NamedTuple):
     """A title with texts beside each other.
 
@@ -98,12 +103,12 @@ def short_report(
     words: Sequence[str],
     exit_code: int | None,
     *,
-    units: Mapping[str, str] | None = None,
-    recorded: Recorded | None = None,
+    units: Mapping[str, str] = _SUITABLE,
+    recorded: Recorded = NOT_RECORDED,
     advice: Sequence[str] = (),
     kept: int | None = None,
     recording: str | None = None,
-    surface: Surface = Surface(),  # noqa: B008 - it is immutable
+    surface: Surface = _PIPE,
 ) -> str:
     """Return the report: how the command has ended, its peaks, its parts, and what to do next.
 
@@ -113,12 +118,11 @@ def short_report(
     :param kept: The number of the kept run.
     :param recording: The path of its recording.
     """
-    units = units or {}
     rows = [
-        *_gpu_rows(usage, units, recorded or Recorded(), surface.symbols),
+        *_gpu_rows(usage, units, recorded, surface.symbols),
         _Row('RAM', _ram_cells(usage, units), 0, is_figures=True),
         *(_Row(title, [found], 1) for title, found in lines_of_sections(usage)),
-        *_part_rows(recorded or Recorded(), units),
+        *_part_rows(recorded, units),
         *(_Row('' if place else 'Advice', [one], 2) for place, one in enumerate(advice[:_MOST_ADVICE])),
         *_more_rows(kept, recording),
     ]
@@ -140,11 +144,11 @@ def ending(
     words: Sequence[str],
     exit_code: int | None,
     *,
-    units: Mapping[str, str] | None = None,
-    surface: Surface = Surface(),  # noqa: B008 - as above
+    units: Mapping[str, str] = _SUITABLE,
+    surface: Surface = _PIPE,
 ) -> str:
     """Return how the command has ended, in red if it has failed."""
-    time = _amount(usage, 'compute_time.time', (units or {}).get('time'))
+    time = _amount(usage, 'compute_time.time', units.get('time'))
     reason = usage.termination_reason
     if reason is not None:
         how = f'{ended_by(reason)} after {time}'
@@ -181,8 +185,7 @@ def _gpu_rows(usage: ResourceUsage, units: Mapping[str, str], recorded: Recorded
     rows = []
     for gpu in used[:MOST_GPUS]:
         own = f'gpus.{place_of(gpu)}'
-        most = _most(_amount(usage, f'{own}.max_ram.combined', units.get('gpu_ram')), gpu.capacity, usage, own, units)
-        cells = [most]
+        cells = [_gpu_memory(usage, own, units.get('gpu_ram'))]
         if gpu.utilization.mean_percent is not None:
             cells.append(f'{text(usage, f"{own}.utilization.mean_percent")} busy')
             curve = recorded.busy.get(place_of(gpu), ())
@@ -194,16 +197,14 @@ def _gpu_rows(usage: ResourceUsage, units: Mapping[str, str], recorded: Recorded
     return rows
 
 
-def _most(amount: str, capacity: float | None, usage: ResourceUsage, own: str, units: Mapping[str, str]) -> str:
-    """Return the peak of the memory of a GPU."""
-    if amount == 'N/A':
-        return 'memory N/A'
-    of = '' if capacity is None else f' of {_amount(usage, f"{own}.capacity", units.get("gpu_ram"))}'
-    return f'{amount}{of}{_at_most(amount)}'
+def _gpu_memory(usage: ResourceUsage, own: str, unit: str | None) -> str:
+    """Return the peak of the memory of the GPU with the path ``own``."""
+    peak, capacity = _amount(usage, f'{own}.max_ram.combined', unit), _amount(usage, f'{own}.capacity', unit)
+    return 'memory N/A' if peak == UNKNOWN else _peak(peak, '' if capacity == UNKNOWN else f' of {capacity}')
 
 
-def _at_most(amount: str) -> str:
-    return '' if amount.startswith(AT_LEAST) or amount == 'N/A' else ' at most'
+def _peak(amount: str, of: str = '') -> str:
+    return f'{amount}{of}' if amount.startswith((AT_LEAST, UNKNOWN)) else f'{amount}{of} at most'
 
 
 def _ram_cells(usage: ResourceUsage, units: Mapping[str, str]) -> list[str]:
@@ -211,8 +212,7 @@ def _ram_cells(usage: ResourceUsage, units: Mapping[str, str]) -> list[str]:
     if _RAM in usage.lower_bounds and seconds is not None and seconds < _TOO_SHORT:
         cells = ['too short to measure']
     else:
-        amount = _amount(usage, _RAM, units.get('ram'))
-        cells = [f'{amount}{_at_most(amount)}']
+        cells = [_peak(_amount(usage, _RAM, units.get('ram')))]
     percent = value(usage, _CPU)
     if percent is not None and percent >= _LEAST_CPU:
         bound = AT_LEAST if _CPU in usage.lower_bounds else ''
