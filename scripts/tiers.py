@@ -108,6 +108,10 @@ TIERS = {
             '.venv-nvgpu': ('nvgpu==0.9.0', 'pynvml==11.4.1', 'setuptools'),
             '.venv-gpu-peers': ('nvitop==1.7.1', 'gpustat==1.1.1'),
             '.venv-cuda': ('--group cuda',),
+            '.venv-loggers': (
+                *('lightgbm==4.7.0', 'mlflow-skinny==3.17.2', 'nvidia-ml-py', 'psutil', 'tensorboard==2.21.0'),
+                'wandb==0.31.0',
+            ),
         },
     ),
     'wings': Tier((Stage(('tests/wings',), workers=WAITING),), _COMPILER, _CORE),
