@@ -98,6 +98,7 @@ class Facts:
     """A run.
 
     :ivar seconds: How long it took.
+    :ivar is_job: It is a job of many ranks. Memory is of its fullest node, and cores are of one rank.
     :ivar exit_code: The exit code of the command; 128 + n after signal n.
     :ivar termination: ``exited``, ``time limit`` if the batch system stopped it, or what else ended it.
     :ivar batch: A name in :data:`gpu_tracker.advice.batch.BATCH_SYSTEMS`; None: there is no batch system.
@@ -122,6 +123,7 @@ class Facts:
     """
 
     seconds: float
+    is_job: bool = False
     exit_code: int | None = None
     termination: str = 'exited'
     batch: str | None = None
@@ -146,6 +148,11 @@ class Facts:
     gpus: tuple[GPUFacts, ...] = ()
     regions: tuple[RegionFacts, ...] = ()
     ranks: tuple[RankFacts, ...] = ()
+
+    @property
+    def noun(self) -> str:
+        """What it is called."""
+        return 'job' if self.is_job else 'run'
 
     @property
     def has_succeeded(self) -> bool:

@@ -194,7 +194,8 @@ def request_memory(facts: Facts, limits: Thresholds) -> Advice | None:
     is_large = requested >= limits.memory_factor * proposed and requested - proposed >= limits.memory_bytes
     if not is_large and peak < limits.memory_scarce_share * requested:
         return None
-    text = f'The {"control group" if is_of_group else "run"} used {_size(peak)} of {_size(requested)} memory'
+    text = f'The {"control group" if is_of_group else facts.noun} used {_size(peak)} of {_size(requested)} memory'
+    text += ' on its fullest node' if facts.is_job else ''
     flags = words.memory.format(memory_text(proposed, words))
     cores = _cores_needed(facts, limits)
     if cores is not None:
@@ -217,7 +218,7 @@ def cores_unused(facts: Facts, limits: Thresholds) -> Advice | None:
     words, cores = BATCH_SYSTEMS.get(facts.batch or ''), _cores_needed(facts, limits)
     if words is None or cores is None or request_memory(facts, limits) is not None:
         return None
-    text = f'The run used {_cores_used(facts)}. {_NEXT}{words.cores.format(cores)}'
+    text = f'The {facts.noun} used {_cores_used(facts)}. {_NEXT}{words.cores.format(cores)}'
     return _advice(
         'cores_unused', text, cores_max=facts.cores_max, cores_allowed=facts.cores_allowed, proposed_cores=cores
     )
@@ -309,7 +310,8 @@ def _cores_needed(facts: Facts, limits: Thresholds) -> int | None:
 
 
 def _cores_used(facts: Facts) -> str:
-    return f'at most {facts.cores_max:.1f} of {facts.cores_allowed:g} cores'
+    per_rank = ' in any rank' if facts.is_job else ''
+    return f'at most {facts.cores_max:.1f} of {facts.cores_allowed:g} cores{per_rank}'
 
 
 def _idle_region(gpu: GPUFacts, idle_seconds: float, facts: Facts, limits: Thresholds) -> str:
@@ -330,7 +332,7 @@ def _idle_region(gpu: GPUFacts, idle_seconds: float, facts: Facts, limits: Thres
 def _time_used(facts: Facts) -> tuple[float, str]:
     """Return the time that counts against the limit of the job, and whose it is."""
     before = (facts.job_seconds or 0) - facts.seconds
-    return (facts.seconds, 'run') if before < _SECONDS_BELOW else (facts.seconds + before, 'job')
+    return (facts.seconds, facts.noun) if before < _SECONDS_BELOW else (facts.seconds + before, 'job')
 
 
 def _of_limit(facts: Facts, limits: Thresholds) -> str:

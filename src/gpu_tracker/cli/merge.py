@@ -31,6 +31,7 @@ Options:
                         are at most 2,000, since each takes a few milliseconds.
   --no-recordings       Read no recordings: the report is faster, but has only bounds
                         of the RAM of several ranks together, and no regions.
+  --no-advice           Leave out what the job suggests for the next one.
   -h --help             Print this text.
   -v --version          Print the version.
 
@@ -52,16 +53,25 @@ def run(values: options.Values) -> int:
     if values['--recordings'] and values['--no-recordings']:
         raise options.UsageError('--recordings and --no-recordings do not go together')
     wanted = True if values['--recordings'] else False if values['--no-recordings'] else None
-    return write(folders, name, path, with_recordings=wanted)
+    return write(folders, name, path, with_recordings=wanted, with_advice=not values['--no-advice'])
 
 
-def write(folders: Sequence[str], format_name: str, path: str | None, *, with_recordings: bool | None = None) -> int:
+def write(
+    folders: Sequence[str],
+    format_name: str,
+    path: str | None,
+    *,
+    with_recordings: bool | None = None,
+    with_advice: bool = True,
+) -> int:
     """Write the report of a job, and return the exit code.
 
     :param path: The file; None: standard output.
+    :param with_advice: Add what the job suggests for the next one.
     :param with_recordings: See :func:`gpu_tracker.load_job`.
     """
-    from gpu_tracker.jobs.loading import load_job  # noqa: PLC0415 - help does without
+    from gpu_tracker.advice.jobs import advised  # noqa: PLC0415 - help does without
+    from gpu_tracker.jobs.loading import load_job  # noqa: PLC0415 - as above
 
     destination = output.Destination(path)
     destination.check(path)
@@ -70,7 +80,7 @@ def write(folders: Sequence[str], format_name: str, path: str | None, *, with_re
     except RecordingError:
         destination.forget()
         raise
-    text = _text(report, format_name)
+    text = _text(advised(report) if with_advice else report, format_name)
     if path is None:
         return output.print_text(f'{text}\n')
     return 0 if destination.write(text) else output.FAILURE

@@ -102,10 +102,11 @@ def _write(files: list[str], path: str | None, start: float | None, stop: float 
 
 
 def _write_job(folder: str, path: str | None) -> int:
+    from gpu_tracker.advice.jobs import advised  # noqa: PLC0415 - as above
     from gpu_tracker.jobs.loading import load_job  # noqa: PLC0415 - as above
     from gpu_tracker.views.job_page import job_page  # noqa: PLC0415 - as above
 
-    report = load_job(folder)
+    report = advised(load_job(folder))
     return _deliver(job_page(report), _path_beside(folder.rstrip('/') or 'job') if path is None else path)
 
 

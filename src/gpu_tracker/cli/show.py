@@ -55,7 +55,7 @@ def run(values: options.Values) -> int:
             raise options.UsageError(f'{file} is the folder of a job, whose report chooses its units itself')
         from gpu_tracker.cli import merge  # noqa: PLC0415 - of jobs alone
 
-        return merge.write([file], name, path)
+        return merge.write([file], name, path, with_advice=not values['--no-advice'])
 
     from gpu_tracker.cli import recordings  # noqa: PLC0415 - help does without
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpu_tracker.recording.reading.model import Bounded
+    from gpu_tracker.result.usage import Advice
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,11 @@ class RankReport:
     :ivar exceeded_limits: Limits that its command has exceeded without being ended, as there; None: there are none.
     :ivar own_group_memory_peak: The most memory that was charged to the control group of its command (``--cgroup``),
         page cache and kernel memory included; None where it had none.
+    :ivar max_cores: The most cores that its processes used at once.
+    :ivar batch_system: The batch system that it ran in: ``slurm``, ``kubernetes`` or ``docker``; None: there was none.
+    :ivar asked_cores: The cores that each task was given by the batch system.
+    :ivar time_limit: The time limit of the job in seconds.
+    :ivar swapped_out: Bytes that the machine moved to swap while it ran, of any process.
     """
 
     label: str
@@ -75,6 +81,11 @@ class RankReport:
     termination_reason: str | None = None
     exceeded_limits: tuple[str, ...] | None = None
     own_group_memory_peak: float | None = None
+    max_cores: float | None = None
+    batch_system: str | None = None
+    asked_cores: float | None = None
+    time_limit: float | None = None
+    swapped_out: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +248,8 @@ class JobReport:
     :ivar figures: Known figures of all ranks and attempts by their paths: sums, or the largest of any rank.
     :ivar lower_bounds: The paths of figures that may be too low: a rank's is a lower bound or unknown.
     :ivar problems: What has to be known before the figures are believed.
+    :ivar advice: What the job suggests for the next one, most urgent first. Only ``gpu-tracker merge`` and its pages
+        have it. Not in JSON if there is none.
     """
 
     jobs: tuple[str, ...]
@@ -271,10 +284,11 @@ class JobReport:
     figures: Mapping[str, float]
     lower_bounds: tuple[str, ...]
     problems: tuple[str, ...]
+    advice: tuple[Advice, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as dictionaries, lists, texts, numbers and None, which :func:`json.dumps` takes."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value or name != 'advice'}
 
     def __str__(self) -> str:
         """Return it as the text that ``gpu-tracker merge`` prints."""

@@ -85,6 +85,7 @@ def lines_of(report: JobReport) -> Iterator[tuple[str, str]]:
     if report.gpu_joules is not None or report.cpu_package_joules is not None:
         gpus, packages = figure(report.gpu_joules, 'joules'), figure(report.cpu_package_joules, 'joules')
         yield 'Energy', f'GPUs in use {gpus}, CPU packages {packages}'
+    yield from (('' if number else 'Advice', printable(one.text)) for number, one in enumerate(report.advice))
     yield from _problems(report)
 
 

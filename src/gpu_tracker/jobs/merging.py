@@ -42,6 +42,7 @@ _MOST_SIZE = 1_000_000
 """Ranks that write into one folder: a larger number is no number of ranks."""
 _PERCENT = 100.0
 _CPU_TIME = 'cpu_utilization.combined.mean_sum_percent'
+_MOST_CPU = 'cpu_utilization.combined.max_sum_percent'
 
 
 def merge(
@@ -240,7 +241,16 @@ def _rank(run: Run, usage: ResourceUsage | None) -> RankReport:
         termination_reason=None if usage is None else usage.termination_reason,
         exceeded_limits=None if usage is None else usage.exceeded_limits,
         own_group_memory_peak=found.get('own_group.memory_peak'),
+        max_cores=None if usage is None else _cores_of(figures.value(usage, _MOST_CPU)),
+        batch_system=record.text('batch', 'system'),
+        asked_cores=record.figure('batch', 'cores'),
+        time_limit=record.figure('batch', 'time_limit'),
+        swapped_out=record.figure('control_group', 'swapped_out'),
     )
+
+
+def _cores_of(percent: float | None) -> float | None:
+    return None if percent is None else percent / _PERCENT
 
 
 def _node(

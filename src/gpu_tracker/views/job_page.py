@@ -10,7 +10,7 @@ from gpu_tracker.figures import figure
 from gpu_tracker.jobs import job_text
 from gpu_tracker.jobs.records import ENDED, RUNNING
 from gpu_tracker.views import html
-from gpu_tracker.views.report_page import page
+from gpu_tracker.views.report_page import page, sections
 from gpu_tracker.views.report_page.elements import bar, definitions, element, level, table
 
 if TYPE_CHECKING:
@@ -26,7 +26,16 @@ def job_page(report: JobReport) -> str:
     """Return a page that needs nothing else: no script, and no other file."""
     folder = resources.files(page.__package__) / 'static'
     style = (folder / 'report.css').read_text(encoding='utf-8')
-    parts = [_heading(report), _figures(report), _imbalance(report), _nodes(report), _ranks(report), _regions(report)]
+    advice = sections.advice_list([one.text for one in report.advice])
+    parts = [
+        _heading(report),
+        advice,
+        _figures(report),
+        _imbalance(report),
+        _nodes(report),
+        _ranks(report),
+        _regions(report),
+    ]
     return page.document(_title(report), style, parts)
 
 

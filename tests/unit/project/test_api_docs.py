@@ -16,11 +16,11 @@ from gpu_tracker.jobs.job_report import GroupKills, Imbalance, JobRegion, JobRep
 from gpu_tracker.recording.reading.model import Bounded
 from gpu_tracker.result import cuda_usage
 from gpu_tracker.result.sampling import Sampling
-from gpu_tracker.result.usage import ResourceUsage
+from gpu_tracker.result.usage import Advice, ResourceUsage
 
 DOCS = Path(__file__).parents[3] / 'docs'
 PARTS_OF_JOB = {
-    one.__name__: one for one in (Bounded, GroupKills, Imbalance, JobRegion, NodeReport, RankReport, UsedGPU)
+    one.__name__: one for one in (Advice, Bounded, GroupKills, Imbalance, JobRegion, NodeReport, RankReport, UsedGPU)
 }
 LATER = {**vars(cuda_usage), **PARTS_OF_JOB, 'Mapping': Mapping}
 """What modules import for type checkers only, or name before they define it."""

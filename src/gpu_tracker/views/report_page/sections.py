@@ -113,11 +113,18 @@ def _problems(recordings: Sequence[Recording]) -> Iterator[Element]:
 
 def advice(recordings: Sequence[Recording], names: Sequence[str]) -> Element | None:
     """Return what the runs suggest for the next one; None: nothing."""
-    found = [
-        element('li', f'{name}: {one.text}' if len(names) > 1 else one.text)
-        for recording, name in zip(recordings, names, strict=True)
-        for one in advice_in(recording)
-    ]
+    return advice_list(
+        [
+            f'{name}: {one.text}' if len(names) > 1 else one.text
+            for recording, name in zip(recordings, names, strict=True)
+            for one in advice_in(recording)
+        ]
+    )
+
+
+def advice_list(texts: Sequence[str]) -> Element | None:
+    """Return a list of advice; None: there is none."""
+    found = [element('li', text) for text in texts]
     return element('section', element('h2', 'Next time'), element('ul', *found), class_='advice') if found else None
 
 
