@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from gpu_tracker.advice.facts import RecordedFacts, facts_of
 from gpu_tracker.advice.recorded import recorded_in
 from gpu_tracker.advice.rules import advise
-from gpu_tracker.advice.thresholds import Thresholds
 from gpu_tracker.errors import RecordingError
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def advice_of(
     :param exit_code: The exit code of the command, -n if signal n has ended it; None: it is unknown.
     :param recorded: What the recording of the run adds, if there is one.
     """
-    return advise(facts_of(usage, totals, exit_code, recorded), Thresholds())
+    return advise(facts_of(usage, totals, exit_code, recorded))
 
 
 def advice_in(recording: Recording) -> tuple[Advice, ...]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker.advice.facts import Facts, RankFacts
 from gpu_tracker.advice.rules import advise
-from gpu_tracker.advice.thresholds import Thresholds
 from gpu_tracker.jobs.records import ENDED
 from gpu_tracker.system.terminal_text import printable
 
@@ -21,7 +20,7 @@ def advised(report: JobReport) -> JobReport:
     """Return the report of a job with what it suggests; nothing while it runs."""
     if report.is_running:
         return report
-    return replace(report, advice=advise(facts_of_job(report), Thresholds()))
+    return replace(report, advice=advise(facts_of_job(report)))
 
 
 def facts_of_job(report: JobReport) -> Facts:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from gpu_tracker.advice.batch import BATCH_SYSTEMS, memory_text, rounded_memory, time_text
+from gpu_tracker.advice.site import Site, read_site
 from gpu_tracker.result.usage import Advice
 
 if TYPE_CHECKING:
@@ -19,8 +21,8 @@ if TYPE_CHECKING:
 
 _NEXT = 'Next time: '
 _SECONDS_BELOW = 120
-_MOST_POINTS = 100
-"""Of a growth: pairs of them are compared."""
+_FEWEST_POINTS, _MOST_POINTS = 4, 100
+"""Of a growth: pairs of the later half are compared."""
 
 
 def out_of_memory(facts: Facts, limits: Thresholds) -> Advice | None:
@@ -252,10 +254,17 @@ RULES: tuple[Rule, ...] = (
 """All rules, the most urgent first."""
 
 
-def advise(facts: Facts, limits: Thresholds) -> tuple[Advice, ...]:
-    """Return the advice of all rules."""
-    found = (rule(facts, limits) for rule in RULES)
-    return tuple(advice for advice in found if advice is not None)
+def advise(facts: Facts, site: Site | None = None) -> tuple[Advice, ...]:
+    """Return the advice of all rules.
+
+    :param site: The settings of the site; None: they are read from its file.
+    """
+    site = read_site([rule.__name__ for rule in RULES]) if site is None else site
+    found = [advice for rule in RULES if (advice := rule(facts, site.thresholds)) is not None]
+    for place, one in enumerate(found):
+        if one.rule in site.sentences:
+            found[place] = replace(one, text=f'{one.text.removesuffix(".")}. {site.sentences[one.rule]}')
+    return (*found, *([] if site.problem is None else [_advice('site_file', site.problem)]))
 
 
 def _advice(rule: str, text: str, **figures: float | None) -> Advice:
@@ -274,7 +283,7 @@ def _growth(sizes: Sequence[float], facts: Facts, limits: Thresholds) -> float |
 
     The slope is the median of the slopes between any two of them (Theil-Sen), which outliers do not move.
     """
-    if len(sizes) < limits.growth_points or facts.ram_peak_bytes is None:
+    if len(sizes) < max(limits.growth_points, _FEWEST_POINTS) or facts.ram_peak_bytes is None:
         return None
     later = sizes[len(sizes) // 2 :]
     stride = math.ceil(len(later) / _MOST_POINTS)

@@ -212,8 +212,12 @@ def _advised(run: Run, request: Request, exit_code: int | None) -> ResourceUsage
     from gpu_tracker.advice.facts import RecordedFacts  # noqa: PLC0415 (as above)
     from gpu_tracker.advice.recorded import recorded_in  # noqa: PLC0415 (as above)
 
-    recorded = _of_recording(run, recorded_in) or RecordedFacts()
-    return replace(usage, advice=advice_of(usage, run.require_totals(), exit_code, recorded))
+    try:
+        recorded = _of_recording(run, recorded_in) or RecordedFacts()
+        return replace(usage, advice=advice_of(usage, run.require_totals(), exit_code, recorded))
+    except Exception as error:  # noqa: BLE001 (the figures are what the user wants first)
+        output.complain(f'internal error: {type(error).__name__}: {error}')
+        return usage
 
 
 def _of_recording(run: Run, read: Callable[[Recording], Read]) -> Read | None:

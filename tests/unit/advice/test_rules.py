@@ -11,7 +11,7 @@ import pytest
 
 from gpu_tracker.advice.facts import Facts, GPUFacts, RankFacts, RegionFacts
 from gpu_tracker.advice.rules import RULES, advise
-from gpu_tracker.advice.thresholds import Thresholds
+from gpu_tracker.advice.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,13 +38,13 @@ def facts_from(given: Mapping[str, Any]) -> Facts:
 
 @pytest.mark.parametrize('situation', SITUATIONS, ids=lambda situation: situation.name)
 def test_advice_is_that_of_a_good_colleague(situation: Any) -> None:
-    found = advise(facts_from(situation.facts), Thresholds())
+    found = advise(facts_from(situation.facts), Site())
     assert tuple((advice.rule, advice.text) for advice in found) == situation.advice
 
 
 @pytest.mark.parametrize('situation', SITUATIONS, ids=lambda situation: situation.name)
 def test_nothing_is_said_if_nothing_is_known(situation: Any) -> None:
-    assert advise(Facts(seconds=situation.facts['seconds']), Thresholds()) == ()
+    assert advise(Facts(seconds=situation.facts['seconds']), Site()) == ()
 
 
 def test_each_rule_has_the_name_of_its_function() -> None:
@@ -54,5 +54,5 @@ def test_each_rule_has_the_name_of_its_function() -> None:
 
 def test_each_line_has_its_figures() -> None:
     for situation in SITUATIONS:
-        for advice in advise(facts_from(situation.facts), Thresholds()):
+        for advice in advise(facts_from(situation.facts), Site()):
             assert advice.figures, advice
