@@ -87,7 +87,7 @@ def test_two_readings_at_the_same_time_divide_by_nothing() -> None:
     assert busiest(shares.update([render(SECOND)], 5.0).values()) == 0.0
 
 
-def test_a_client_that_is_the_same_object_and_has_not_changed_has_done_nothing() -> None:
+def test_a_client_that_has_not_changed_has_done_nothing() -> None:
     shares, found = EngineShares(), render(SECOND)
     shares.update([found], 0.0)
     assert shares.update([found], 1.0) == {found.key: {}}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpu_tracker.gpus.drm.fdinfo import Client, parse
 
@@ -17,8 +15,8 @@ def client(*lines: str, driver: str = 'amdgpu') -> Client:
     return found
 
 
-def text(*lines: str, driver: str = 'amdgpu', client_id: int = 4) -> bytes:
-    about = (f'drm-driver:\t{driver}', f'drm-client-id:\t{client_id}', 'drm-pdev:\t0000:03:00.0')
+def text(*lines: str, driver: str = 'amdgpu') -> bytes:
+    about = (f'drm-driver:\t{driver}', 'drm-client-id:\t4', 'drm-pdev:\t0000:03:00.0')
     return '\n'.join(('pos:\t0', 'flags:\t02100002', 'mnt_id:\t24', *about, *lines, '')).encode()
 
 
@@ -130,18 +128,6 @@ def test_whether_a_client_computes(driver: str, lines: list[str], computes: bool
     assert client(*lines, driver=driver).computes is computes
 
 
-def test_a_client_takes_in_what_has_changed() -> None:
-    found = client('drm-resident-vram:\t7 KiB', 'drm-engine-gfx:\t100 ns')
-    assert found.memory(is_integrated=False) == 7 * KIB
-    assert found.update(text('drm-resident-vram:\t7 KiB', 'drm-engine-gfx:\t100 ns'))
-    assert found.changes == 0
-    assert found.update(text('drm-resident-vram:\t9 KiB', 'drm-engine-gfx:\t250 ns'))
-    assert (found.changes, found.nanoseconds) == (1, {'gfx': 250})
-    assert found.memory(is_integrated=False) == 9 * KIB
-    assert found.update(text('drm-resident-vram:\t?', 'drm-engine-gfx:\t250 ns'))
-    assert found.memory(is_integrated=False) is None
-
-
 def test_a_driver_may_say_last_which_client_it_is() -> None:
     identity = 'drm-pdev:\t0000:03:00.0\ndrm-driver:\tx\ndrm-client-id:\t4'
     about = f'drm-engine-gfx:\t{{}} ns\ndrm-resident-vram:\t7 KiB\n{identity}'
@@ -149,41 +135,3 @@ def test_a_driver_may_say_last_which_client_it_is() -> None:
     assert found is not None
     assert (found.key, found.nanoseconds) == (('0000:03:00.0', '4'), {'gfx': 100})
     assert found.memory(is_integrated=False) == 7 * KIB
-    assert not found.update(about.format(250).encode())  # it is read as one that is seen for the first time
-
-
-def test_a_client_takes_in_what_changes_before_what_changed_last() -> None:
-    found = client(
-        'drm-resident-vram:\t7 KiB', 'drm-resident-gtt:\t1 KiB', 'drm-engine-gfx:\t1 ns', 'drm-engine-dec:\t1 ns'
-    )
-    for vram, gtt, gfx, dec in [(7, 1, 2, 1), (7, 1, 2, 5), (7, 3, 2, 5), (10, 3, 2, 50), (9, 30, 400, 50)]:
-        assert found.update(
-            text(
-                f'drm-resident-vram:\t{vram} KiB',
-                f'drm-resident-gtt:\t{gtt} KiB',
-                f'drm-engine-gfx:\t{gfx} ns',
-                f'drm-engine-dec:\t{dec} ns',
-            )
-        )
-        assert (found.memory(is_integrated=False), found.memory(is_integrated=True)) == (vram * KIB, (vram + gtt) * KIB)
-        assert found.nanoseconds == {'gfx': gfx, 'dec': dec}
-
-
-@given(st.lists(st.lists(st.integers(0, 1200), min_size=5, max_size=5), min_size=1, max_size=8))
-def test_a_client_that_is_read_again_has_the_figures_of_one_that_is_read_once(readings: list[list[int]]) -> None:
-    names = ('resident-vram', 'resident-gtt', 'engine-gfx', 'cycles-rcs', 'total-cycles-rcs')
-    kept = client(*(f'drm-{name}:\t0' for name in names))
-    for figures in readings:
-        lines = [f'drm-{name}:\t{figure}' for name, figure in zip(names, figures, strict=True)]
-        assert kept.update(text(*lines))
-        fresh = client(*lines)
-        assert (kept.nanoseconds, kept.cycles, kept.passed) == (fresh.nanoseconds, fresh.cycles, fresh.passed)
-        assert kept.memory(is_integrated=True) == fresh.memory(is_integrated=True)
-
-
-def test_another_client_or_another_number_of_lines_is_not_taken_in() -> None:
-    found = client('drm-engine-gfx:\t100 ns')
-    assert not found.update(text('drm-engine-gfx:\t100 ns', client_id=5))
-    assert not found.update(text('drm-engine-gfx:\t100 ns', 'drm-engine-dec:\t1 ns'))
-    assert not found.update(b'pos:\t0\n')
-    assert found.nanoseconds == {'gfx': 100}

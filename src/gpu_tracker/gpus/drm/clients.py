@@ -41,15 +41,17 @@ class Holding:
     :ivar pid: The process ID. Of several that have the client open, the one that had it before, else the lowest.
     :ivar client: What it has used, as of now.
     :ivar path: The file of fdinfo that says so.
+    :ivar text: What it said.
     :ivar has_kfd: Whether the process computes with ROCm, whose work is in no engine's time.
     """
 
-    __slots__ = ('client', 'has_kfd', 'path', 'pid')
+    __slots__ = ('client', 'has_kfd', 'path', 'pid', 'text')
 
-    def __init__(self, pid: int, client: Client, path: str) -> None:
+    def __init__(self, pid: int, client: Client, path: str, text: bytes) -> None:
         self.pid = pid
         self.client = client
         self.path = path
+        self.text = text
         self.has_kfd = False
 
 
@@ -209,9 +211,10 @@ def _add(pid: int, listing: _Listing, path: str) -> None:
 
     :raises OSError: It is closed meanwhile, or not to be read.
     """
-    client = parse(_text(path))
+    text = _text(path)
+    client = parse(text)
     if client is not None:
-        listing.holdings.setdefault(client.key, Holding(pid, client, path))
+        listing.holdings.setdefault(client.key, Holding(pid, client, path, text))
 
 
 def _is_read(holding: Holding) -> bool:
@@ -220,13 +223,11 @@ def _is_read(holding: Holding) -> bool:
         text = _text(holding.path)
     except OSError:  # the descriptor is closed, the process is gone, or it is another user's now
         return False
-    known = holding.client
-    if known.update(text):
-        return True
-    client = parse(text)
-    if client is None or client.key != known.key:
-        return False
-    holding.client = client
+    if text != holding.text:
+        client = parse(text)
+        if client is None or client.key != holding.client.key:
+            return False
+        holding.client, holding.text = client, text
     return True
 
 

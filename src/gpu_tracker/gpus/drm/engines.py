@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 _NANOSECONDS = 1e9
 _FULL = 100.0
-IDLE: Shares = {}
 
 
 class EngineShares:
@@ -41,8 +40,6 @@ class EngineShares:
             counters = last.get(key)
             if counters is None:
                 counters = _Counters(client)
-            elif counters.is_taken_in(client):
-                shares[key] = IDLE
             else:
                 shares[key] = counters.advance(client, nanoseconds)
             self._last[key] = counters
@@ -55,22 +52,15 @@ class _Counters:
     One that was not there counts from 0: amdgpu leaves out engines that have not worked yet.
     """
 
-    __slots__ = ('_changes', '_client', '_cycles', '_nanoseconds', '_passed')
+    __slots__ = ('_cycles', '_nanoseconds', '_passed')
 
     def __init__(self, client: Client) -> None:
-        self._client = client
-        self._changes = client.changes
         self._nanoseconds = dict(client.nanoseconds)
         self._cycles = dict(client.cycles)
         self._passed = dict(client.passed)
 
-    def is_taken_in(self, client: Client) -> bool:
-        """Return whether nothing of the client has changed since the last call of ``advance``."""
-        return client is self._client and client.changes == self._changes
-
     def advance(self, client: Client, nanoseconds: float) -> Shares:
         """Return the shares since the last call; of cycles the driver itself says how many have passed."""
-        self._client, self._changes = client, client.changes
         shares = {}
         for name, counter in client.nanoseconds.items():
             worked = counter - self._nanoseconds.get(name, 0)

@@ -12,8 +12,6 @@ The keys are those of the kernel's Documentation/gpu/drm-usage-stats.rst:
 from __future__ import annotations
 
 import functools
-from itertools import compress
-from operator import ne
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 
 _UNITS = {b'': 1, b'ns': 1, b'KiB': 2**10, b'MiB': 2**20, b'GiB': 2**30}
 """A size without a unit is in bytes."""
-_IDENTITY = (b'drm-driver:', b'drm-client-id:', b'drm-pdev:')
+_IDENTITY = (b'drm-driver', b'drm-client-id', b'drm-pdev')
 
 _OWN = ('vram', 'local', 'stolen-local')
 """How regions begin that are memory of the GPU itself: ``vram`` (amdgpu), ``vram0`` (xe), ``local0`` (i915)."""
@@ -36,7 +34,6 @@ _DRIVER_WITHOUT_IDLE_ENGINES = 'amdgpu'
 """A driver that leaves engines out which have not worked for the client."""
 
 _KINDS = ('resident', 'memory', 'engine', 'engine-capacity', 'cycles', 'total-cycles')
-_OF_MEMORY = frozenset({'resident', 'memory'})
 _PARTS_OF_KIND = ('capacity-', 'cycles-')
 """What belongs to the kind of a key and not to the name: ``drm-engine-capacity-video``."""
 
@@ -48,81 +45,43 @@ Key = tuple[str, str]
 
 
 class Client:
-    """One DRM client: what a process got when it opened the device, and may have passed on to others.
+    """One DRM client at one time: what a process got when it opened the device, and may have passed on to others.
 
-    :ivar driver: The driver's name.
     :ivar key: What names the client.
+    :ivar driver: The driver's name.
     :ivar nanoseconds: The time that each kind of engine has worked for it.
     :ivar cycles: The clock cycles in which each kind of engine has worked for it.
     :ivar passed: The clock cycles that have passed for each kind of engine.
     :ivar capacity: How many engines there are of a kind.
-    :ivar has_own_memory: Whether the driver names memory of the GPU itself, be it that the client has none of it.
-    :ivar changes: How often its figures have changed.
     """
 
-    __slots__ = (
-        '_figures',
-        '_head',
-        '_memory',
-        '_steady',
-        '_text',
-        'capacity',
-        'changes',
-        'cycles',
-        'driver',
-        'has_own_memory',
-        'key',
-        'nanoseconds',
-        'passed',
-    )
+    __slots__ = ('_own', '_shared', 'capacity', 'cycles', 'driver', 'key', 'nanoseconds', 'passed')
 
-    def __init__(self, key: Key, driver: str, text: bytes) -> None:
+    def __init__(self, key: Key, driver: str, figures: Mapping[str, Mapping[str, int]]) -> None:
         self.key = key
         self.driver = driver
-        self.changes = 0
-        self._text = text
-        self._head = self._steady = _head(text)
-        self._figures = figures = {kind: dict[str, int]() for kind in _KINDS}
-        self._memory: dict[bool, int | None] = {}
-        for line in text.split(b'\n'):
-            self._note(line)
-        self.has_own_memory = any(region.startswith(_OWN) for kind in _OF_MEMORY for region in figures[kind])
-        self.nanoseconds: Mapping[str, int] = figures['engine']
-        self.cycles: Mapping[str, int] = figures['cycles']
-        self.passed: Mapping[str, int] = figures['total-cycles']
-        self.capacity: Mapping[str, int] = figures['engine-capacity']
+        regions = {**figures['memory'], **figures['resident']}
+        self._own = [size for region, size in regions.items() if region.startswith(_OWN)]
+        self._shared = [
+            size for region, size in regions.items() if region.startswith(_SHARED) and not region.startswith(_OWN)
+        ]
+        self.nanoseconds = figures['engine']
+        self.cycles = figures['cycles']
+        self.passed = figures['total-cycles']
+        self.capacity = figures['engine-capacity']
 
-    def update(self, text: bytes) -> bool:
-        """Take in what the file says now; return whether it still is about this client."""
-        if text == self._text:
-            return True
-        # Most of the text is the same each time, so that only the lines after what did not change last are compared.
-        steady = self._steady if text.startswith(self._steady) else self._head
-        if not text.startswith(steady):
-            return False
-        lines, before = text[len(steady) :].split(b'\n'), self._text[len(steady) :].split(b'\n')
-        if len(lines) != len(before):
-            return False
-        changed = list(compress(lines, map(ne, lines, before)))
-        for line in changed:
-            self._note(line)
-        first = lines.index(changed[0])
-        self._text, self._steady = text, text[: len(steady) + sum(map(len, lines[:first])) + first]
-        self.changes += 1
-        return True
+    @property
+    def has_own_memory(self) -> bool:
+        """Whether the driver names memory of the GPU itself, be it that the client has none of it."""
+        return bool(self._own)
 
     def memory(self, *, is_integrated: bool) -> int | None:
-        """Return the bytes that the client has; None where the driver does not say.
+        """Return the bytes that the client has; None if the driver does not say.
 
         Of a GPU with memory of its own only that counts. An integrated GPU works in the system's memory.
         """
-        if is_integrated not in self._memory:
-            regions = self._figures['memory'] | self._figures['resident']
-            own = [size for region, size in regions.items() if region.startswith(_OWN)]
-            shared = [size for region, size in regions.items() if _is_shared(region)]
-            counted = own if own and not is_integrated else own + shared
-            self._memory[is_integrated] = sum(counted) if counted else None
-        return self._memory[is_integrated]
+        counted = self._own if self._own and not is_integrated else self._own + self._shared
+        return sum(counted) if counted else None
 
     @property
     def has_engines(self) -> bool:
@@ -135,38 +94,27 @@ class Client:
         worked = self.nanoseconds.get(_COMPUTE, self.cycles.get(_COMPUTE_OF_XE))
         return self.driver != _DRIVER_WITHOUT_IDLE_ENGINES if worked is None else worked > 0
 
-    def _note(self, line: bytes) -> None:
-        """Take in a figure; one that cannot be read is not known."""
-        key, _, value = line.partition(b':')
-        kind, name = _place(key)
-        if not kind:
-            return
-        number = _number(value)
-        if number is None:
-            self._figures[kind].pop(name, None)
-        else:
-            self._figures[kind][name] = number
-        if kind in _OF_MEMORY:
-            self._memory.clear()
-
 
 def parse(text: bytes) -> Client | None:
-    """Return the client that a file of ``fdinfo`` is about; None where it is none, or has no ID to be counted by."""
-    about = {}
+    """Return the client that a file of ``fdinfo`` is about; None if it is none, or has no ID to be counted by.
+
+    A figure that cannot be read is not known.
+    """
+    about: dict[bytes, str] = {}
+    figures = {kind: dict[str, int]() for kind in _KINDS}
     for line in text.split(b'\n'):
-        if line.startswith(_IDENTITY):
-            key, _, value = line.partition(b':')
+        key, _, value = line.partition(b':')
+        kind, name = _place(key)
+        if kind:
+            number = _number(value)
+            if number is not None:
+                figures[kind][name] = number
+        elif key in _IDENTITY:
             about[key] = value.strip().decode(errors='replace')
     driver, client_id = about.get(b'drm-driver'), about.get(b'drm-client-id')
     if not driver or not client_id:
         return None
-    return Client((about.get(b'drm-pdev') or driver, client_id), driver, text)
-
-
-def _head(text: bytes) -> bytes:
-    """Return what a file begins with, up to the last line that says which client it is about."""
-    last = max(text.rfind(name) for name in _IDENTITY)
-    return text[: text.find(b'\n', last) + 1 or len(text)]
+    return Client((about.get(b'drm-pdev') or driver, client_id), driver, figures)
 
 
 @functools.lru_cache(_MOST_KEYS)
@@ -177,10 +125,6 @@ def _place(key: bytes) -> tuple[str, str]:
         part, _, name = name.partition('-')
         kind = f'{kind}-{part}'
     return (kind, name) if key.startswith(b'drm-') and kind in _KINDS else ('', '')
-
-
-def _is_shared(region: str) -> bool:
-    return region.startswith(_SHARED) and not region.startswith(_OWN)
 
 
 def _number(value: bytes) -> int | None:
