@@ -96,6 +96,7 @@ def test_json_has_all_of_it(folder: Path, tmp_path: Path) -> None:
         'label', 'job', 'array_task', 'step', 'rank', 'attempt', 'node', 'state', 'exit_code', 'signal', 'started',
         'updated', 'seconds', 'cpu_seconds', 'max_ram', 'max_gpu_ram', 'gpu_utilization', 'read', 'written',
         'recording', 'figures', 'lower_bounds', 'termination_reason', 'exceeded_limits', 'own_group_memory_peak',
+        'max_cores', 'batch_system', 'asked_cores', 'time_limit', 'swapped_out',
     ]  # fmt: skip
     assert list(report['nodes'][0]) == [
         'node', 'ranks', 'max_ram', 'cpu_seconds', 'cores', 'cpu_seconds_allotted', 'asked_ram', 'max_gpu_ram',

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpu_tracker.advice.facts import RecordedFacts, facts_of
-from gpu_tracker.advice.recorded import recorded_in
 from gpu_tracker.advice.rules import advise
 from gpu_tracker.errors import RecordingError
 
@@ -33,6 +32,8 @@ def advice_of(
 
 def advice_in(recording: Recording) -> tuple[Advice, ...]:
     """Return what the run of a recording suggests; nothing if it has no result."""
+    from gpu_tracker.advice.recorded import recorded_in  # noqa: PLC0415 - takes 10 ms, and most runs have no recording
+
     try:
         usage, recorded = recording.summary(), recorded_in(recording)
     except RecordingError:

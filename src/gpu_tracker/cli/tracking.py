@@ -210,10 +210,14 @@ def _advised(run: Run, request: Request, exit_code: int | None) -> ResourceUsage
 
     from gpu_tracker.advice import advice_of  # noqa: PLC0415 (as above)
     from gpu_tracker.advice.facts import RecordedFacts  # noqa: PLC0415 (as above)
-    from gpu_tracker.advice.recorded import recorded_in  # noqa: PLC0415 (as above)
+
+    def facts(recording: Recording) -> RecordedFacts:
+        from gpu_tracker.advice.recorded import recorded_in  # noqa: PLC0415 - takes 10 ms
+
+        return recorded_in(recording)
 
     try:
-        recorded = _of_recording(run, recorded_in) or RecordedFacts()
+        recorded = _of_recording(run, facts) or RecordedFacts()
         return replace(usage, advice=advice_of(usage, run.require_totals(), exit_code, recorded))
     except Exception as error:  # noqa: BLE001 (the figures are what the user wants first)
         output.complain(f'internal error: {type(error).__name__}: {error}')
