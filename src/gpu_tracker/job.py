@@ -38,6 +38,8 @@ _PLACEHOLDERS = (*_OF_PROCESS, 'date')
 _NO_ID = 'none'
 """What torchrun calls a run without a name."""
 _MEBIBYTE = 2**20
+_YEAR = 365 * 86_400
+"""Seconds. This or more is the time limit of a job that has none."""
 _HETEROGENEOUS = 'SLURM_JOB_NODELIST_HET_GROUP_'
 """What the names of variables of a heterogeneous job of Slurm begin with."""
 _STEP_DAEMON = re.compile(r'slurmstepd: \[\d+\.(\w+)')
@@ -257,7 +259,7 @@ def batch_request(environment: Environment, now: float, root: str = '/') -> dict
             'system': 'slurm',
             'ram': asked['ram_of_node'],
             'cores': _whole(environment.get('SLURM_CPUS_PER_TASK', '')),
-            'time_limit': None if begin is None or end is None or end <= begin else end - begin,
+            'time_limit': None if begin is None or end is None or not 0 < end - begin < _YEAR else end - begin,
             'job_seconds': None if begin is None or now < begin else now - begin,
             'is_whole': (tasks or 1) == 1 and (nodes or 1) == 1,
         }

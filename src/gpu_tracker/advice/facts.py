@@ -160,6 +160,11 @@ class Facts:
         return self.exit_code == 0 and self.termination == 'exited'
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it ended badly, as far as that is known."""
+        return self.exit_code not in {0, None} or self.termination != 'exited'
+
+    @property
     def was_stopped_at_limit(self) -> bool:
         """Whether the batch system stopped it at the time limit."""
         return self.termination == 'time limit'
@@ -220,7 +225,7 @@ def facts_of(
             default=None,
         ),
         cores_mean=_cores_of(value(usage, 'cpu_utilization.combined.mean_sum_percent')),
-        cores_max=_cores_of(value(usage, 'cpu_utilization.combined.max_sum_percent')),
+        cores_max=_cores_of(_exact(usage, 'cpu_utilization.combined.max_sum_percent')),
         cores_allowed=cores,
         cores_allowed_by=cores_by,
         quota_throttled_seconds=_number(group, 'throttled_seconds'),
@@ -248,17 +253,22 @@ def _cores(usage: ResourceUsage, batch: Mapping[str, Any]) -> tuple[float | None
 
 def _gpu_facts(usage: ResourceUsage, gpu: GPUUse) -> GPUFacts:
     path = f'gpus.{place_of(gpu)}'
-    is_lower_bound = {'gpus.max_ram.combined', f'{path}.max_ram.combined'} & set(usage.lower_bounds)
     return GPUFacts(
         index=gpu.index,
         capacity_bytes=value(usage, f'{path}.capacity'),
-        tracked_peak_bytes=None if is_lower_bound else value(usage, f'{path}.max_ram.combined'),
+        tracked_peak_bytes=_exact(usage, f'{path}.max_ram.combined'),
         device_peak_bytes=value(usage, f'{path}.max_ram.system'),
-        util_mean_percent=gpu.utilization.mean_percent,
+        util_mean_percent=_exact(usage, f'{path}.utilization.mean_percent'),
         util_max_percent=gpu.utilization.max_percent,
-        own_util_mean_percent=gpu.own_utilization.mean_percent,
+        own_util_mean_percent=_exact(usage, f'{path}.own_utilization.mean_percent'),
         others_used=gpu.others_used_it,
     )
+
+
+def _exact(usage: ResourceUsage, path: str) -> float | None:
+    """Return a figure; None if it may be too low."""
+    found: float | None = value(usage, path)
+    return None if path in usage.lower_bounds else found
 
 
 def _cores_of(percent: float | None) -> float | None:

@@ -28,8 +28,7 @@ _FEWEST_POINTS, _MOST_POINTS = 4, 100
 def out_of_memory(facts: Facts, limits: Thresholds) -> Advice | None:
     """Report processes that were killed for lack of memory, and propose twice the limit."""
     kills, limit, machine = facts.oom_kills, facts.ram_allowed_bytes, facts.machine_ram_bytes
-    is_of_run = facts.cgroup_own or facts.exit_code not in {0, None}
-    if not kills or not is_of_run or facts.termination == 'memory limit':
+    if not kills or not (facts.cgroup_own or facts.has_failed) or facts.termination == 'memory limit':
         return None
     text = f'The kernel killed {kills} process{"" if kills == 1 else "es"} for lack of memory'
     if limit is not None:

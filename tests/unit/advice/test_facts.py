@@ -11,10 +11,18 @@ import pytest
 
 from gpu_tracker import ResourceUsage
 from gpu_tracker.advice import advice_of
-from gpu_tracker.advice.facts import Facts, facts_of
+from gpu_tracker.advice.facts import Facts, GPUFacts, facts_of
 from gpu_tracker.job import batch_request
 from gpu_tracker.result.formats import as_csv, as_summary, as_text
-from gpu_tracker.result.usage import ComputeTime, ControlGroupUsage, CPUUtilization, JobIdentity
+from gpu_tracker.result.usage import (
+    ComputeTime,
+    ControlGroupUsage,
+    CPUUtilization,
+    GPUMemory,
+    GPUPercentages,
+    GPUUse,
+    JobIdentity,
+)
 
 REPORT = Path(__file__).parents[2] / 'data' / 'recorded_runs' / 'plain.report.json'
 SLURM = {
@@ -90,6 +98,31 @@ def test_a_signal_at_the_time_limit_of_the_job_is_from_the_batch_system() -> Non
     assert facts(late, 0).termination == 'exited'
     assert facts(TOTALS, -15).termination == 'exited'
     assert facts(late, 1, termination_reason='time_limit').termination == 'limit'
+
+
+def test_a_killed_run_has_failed() -> None:
+    killed = facts({}, None, termination_reason='killed')
+    assert (killed.exit_code, killed.has_failed, killed.has_succeeded) == (None, True, False)
+    assert (facts({}, None).has_failed, facts({}, None).has_succeeded) == (False, False)
+
+
+def test_a_year_is_no_time_limit() -> None:
+    year = {**SLURM, 'SLURM_JOB_END_TIME': str(1000 + 365 * 86_400)}
+    assert facts({'batch': batch_request(year, 0)}).time_limit_seconds is None
+
+
+def test_gpus_and_lower_bounds() -> None:
+    usage = ResourceUsage.from_json(REPORT.with_name('gpu.report.json').read_bytes())
+    gpu = GPUUse(
+        1, 'nvidia', 'u', None, 'gigabytes', 80.0, GPUMemory(70.0, 1.0, 0.0, 1.0), GPUPercentages(100.0, 60.0),
+        GPUPercentages(None, 40.0), True,
+    )  # fmt: skip
+    bounds = ('gpus.1.max_ram.combined', 'cpu_utilization.combined.max_sum_percent')
+    known = facts_of(replace(usage, gpus=(gpu,), lower_bounds=()), {}, 0)
+    assert known.gpus == (GPUFacts(1, 80_000_000_000, 1_000_000_000, 70_000_000_000, 60.0, 100.0, 40.0, True),)
+    assert known.cores_max is not None
+    unknown = facts_of(replace(usage, gpus=(gpu,), lower_bounds=bounds), {}, 0)
+    assert (unknown.gpus[0].tracked_peak_bytes, unknown.cores_max) == (None, None)
 
 
 def test_totals_of_strangers_are_unknown() -> None:
