@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpu_tracker.jobs.records import Alive, read_record
-from gpu_tracker.recording.writing.rank_files import boot_id, pid_namespace
+from gpu_tracker.system.kernel import boot_id, pid_namespace
 from support.claims.claim_actors import tool
 from support.cli_program import PROGRAM, called, gpu_tracker, started, state_of, text_of
 from support.gpus.gpu_machine import words_as

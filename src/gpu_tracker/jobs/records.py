@@ -23,11 +23,10 @@ from gpu_tracker.recording.writing.rank_files import (
     START,
     UNMEASURED,
     VERSION,
-    boot_id,
-    pid_namespace,
 )
 from gpu_tracker.resources.building import WRONG_TOTALS, build
 from gpu_tracker.result.usage import JobIdentity
+from gpu_tracker.system.kernel import boot_id, pid_namespace
 from gpu_tracker.units import Units
 
 if TYPE_CHECKING:

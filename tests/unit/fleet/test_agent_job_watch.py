@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpu_tracker.fleet.agent.job_watch import MOST_BYTES, JobWatch, RoundLimits
-from gpu_tracker.recording.writing.rank_files import boot_id, pid_namespace
+from gpu_tracker.system.kernel import boot_id, pid_namespace
 from support.fleet.job_records import HOST, MACHINE, NOW, identity, record, totals, write
 from support.waiting import eventually
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gpu_tracker.gpus.claims import liveness
-from gpu_tracker.gpus.claims.liveness import boot_id, clock_offset, machine, now
+from gpu_tracker.gpus.claims.liveness import clock_offset, machine, now
+from gpu_tracker.system.kernel import boot_id, pid_namespace
 from support.simulated_proc import ProcFolder
 
 NOBODYS = 2**22 + 1  # above what pid_max(5) may be
@@ -125,4 +126,4 @@ def test_a_machine_is_known_by_what_its_id_cannot_be_computed_from(tmp_path: Pat
 
 def test_without_proc_nothing_is_known(tmp_path: Path) -> None:
     assert boot_id(str(tmp_path)) is None
-    assert liveness.pid_namespace(str(tmp_path)) is None
+    assert pid_namespace(str(tmp_path)) is None

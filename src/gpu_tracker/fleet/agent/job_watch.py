@@ -16,7 +16,8 @@ from gpu_tracker.background import Changes, Poll
 from gpu_tracker.fleet.agent.job_ranks import GRACE, JobsSeen, distinct, rank_of
 from gpu_tracker.gpus.machine import host_name
 from gpu_tracker.jobs.records import read_record
-from gpu_tracker.recording.writing.rank_files import REPORT, START, boot_id, pid_namespace
+from gpu_tracker.recording.writing.rank_files import REPORT, START
+from gpu_tracker.system.kernel import boot_id, pid_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

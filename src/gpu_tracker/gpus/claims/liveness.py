@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.processes import process_exists, stat
 from gpu_tracker.processes.process import Process
+from gpu_tracker.system.kernel import boot_id, pid_namespace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,14 +46,6 @@ def lives(pid: int, start: float | None, *, proc: str = '/proc') -> bool:
     if process is None:
         return process_exists(pid)
     return not process.ended and (start is None or abs(start - _start(process, proc)) < _TICK)
-
-
-def pid_namespace(proc: str = '/proc') -> int | None:
-    """Return the ID of this process's PID namespace, pid_namespaces(7); None if the system has none."""
-    try:
-        return os.stat(f'{proc}/self/ns/pid').st_ino
-    except OSError:
-        return None
 
 
 def _read(pid: int, proc: str) -> Process | None:
@@ -123,15 +116,6 @@ def now() -> Circumstances:
     """Return what this process sees at present."""
     clock = time.clock_gettime(time.CLOCK_BOOTTIME) - clock_offset()
     return Circumstances(clock, time.time(), boot_id(), os.uname().nodename, machine(), pid_namespace())
-
-
-def boot_id(proc: str = '/proc') -> str | None:
-    """Return what is another one each time that the machine starts, random(4); None where it cannot be known."""
-    try:
-        with open(f'{proc}/sys/kernel/random/boot_id', encoding='utf-8') as file:
-            return file.read().strip() or None
-    except (OSError, ValueError):
-        return None
 
 
 def machine(file: str = '/etc/machine-id') -> str:

@@ -19,6 +19,7 @@ from gpu_tracker.job import host_name
 from gpu_tracker.real import os, time
 from gpu_tracker.recording.schema import as_json
 from gpu_tracker.system import files
+from gpu_tracker.system.kernel import boot_id, pid_namespace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -190,23 +191,6 @@ def _folder() -> str | None:
         return _printable(os.getcwd())
     except OSError:
         return None  # it was removed
-
-
-def boot_id() -> str | None:
-    """Return what tells the running kernel from all others; None where that is not known."""
-    try:
-        with open('/proc/sys/kernel/random/boot_id', encoding='ascii') as file:
-            return file.read().strip()
-    except OSError:
-        return None  # not Linux
-
-
-def pid_namespace() -> int | None:
-    """Return the number of the namespace to which this process' IDs of processes belong; None where there is none."""
-    try:
-        return os.stat('/proc/self/ns/pid').st_ino
-    except OSError:
-        return None  # not Linux
 
 
 def _usable_cpus(pid: int) -> str | None:
