@@ -41,14 +41,11 @@ class Reading(NamedTuple):
 class Watch:
     """Reads a machine in a thread of its own, and keeps the newest reading.
 
-    A driver that hangs leaves the newest reading as it is, which gets old; after a minute a reading says so.
-
-    Each reading costs the driver a few calls for each GPU. A minute after the last question, readings are only made
-    every ``resting_interval`` seconds, and again at once at the next question.
+    While a driver hangs, the newest reading gets old; after a minute a reading says so. A minute after the last
+    question, readings become rarer until the next question.
 
     :param interval: Seconds between two readings.
     :param clock: Monotonic seconds.
-    :param resting_interval: Seconds; a shorter one than ``interval`` has no effect.
     :param commands: How much readers may know of command lines, see :func:`gpu_tracker.gpus.machine.snapshot`.
     """
 
@@ -62,12 +59,11 @@ class Watch:
         machine: Machine,
         interval: float = INTERVAL,
         clock: Callable[[], float] = time.monotonic,
-        resting_interval: float = RESTING_INTERVAL,
         commands: str = PROGRAM,
     ) -> None:
         self._interval = interval
         self._commands = commands
-        self._resting_interval = max(interval, resting_interval)
+        self._resting_interval = max(interval, RESTING_INTERVAL)
         self._machine = machine
         self._clock = clock
         self._asked = clock()
@@ -133,10 +129,8 @@ class Watch:
 
 
 def pause_between(interval: float, took: float) -> float:
-    """Return the seconds from the end of one reading to the begin of the next.
+    """Return the seconds until the next reading: the rest of the interval; after a slow one as long as it took.
 
-    A driver that is slow to answer is left alone for as long as it took, and for one interval at most.
-
-    :param took: Seconds that the reading has taken.
+    :param took: Seconds; of more than one interval, one counts.
     """
     return max(interval - took, min(took, interval))

@@ -39,12 +39,11 @@ def open_together(
 ) -> RunGpus | None:
     """Open several drivers at the same time, and return their GPUs as those of one.
 
-    :param openers: What opens a driver, which may hang, by name.
-    :param report: Takes why the GPUs of a driver are not known, where those of another are.
+    :param report: Takes why a driver does not work, if another one does.
     :param charge: Takes the CPU seconds that threads of drivers have used.
-    :param opening_timeout: Seconds to wait for all drivers to name their GPUs.
+    :param opening_timeout: Seconds to wait for all drivers together.
     :param timeout: Seconds to wait for any later answer.
-    :raises GpuError: A driver is there and does not work, and no other has a GPU.
+    :raises GpuError: A driver is there and does not work, and no other is there.
     """
     drivers = [Driver(name, opener, charge) for name, opener in openers.items()]
     found, problems = ask_all(drivers, lambda backend: (backend.gpus(), backend.compute_files), opening_timeout)

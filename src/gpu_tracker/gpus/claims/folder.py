@@ -37,11 +37,11 @@ class _FolderGoneError(Exception):
 class ClaimFolder:
     """The claims of all users of this machine, in a folder in which each user has files of their own.
 
-    :param path: Where they stand; None: where all users of this machine look for them.
-    :param lock_timeout: How many seconds to wait at most until others are done with reading and writing claims.
+    :param path: None: where all users of this machine look for them.
+    :param lock_timeout: Seconds to wait for the lock on the folder.
     :param circumstances: Reads the clock and the machine.
     :param most_files: How many files may be named as those of claims, of all users; with more, nothing is read.
-    :raises ParameterError: if the path, or the environment variable ``GPU_TRACKER_CLAIMS``, is no absolute path.
+    :raises ParameterError: The path, or the environment variable ``GPU_TRACKER_CLAIMS``, is no absolute path.
     """
 
     def __init__(
@@ -64,10 +64,9 @@ class ClaimFolder:
     def claims(self) -> list[Claim]:
         """Return the claims that hold now, in the order in which their files were written.
 
-        There is no lock to wait for: each claim is there whole, or not at all. Where nothing was ever claimed there is
-        no folder, and none is made.
+        This needs no lock: each claim is there whole, or not at all. A missing folder is not made.
 
-        :raises ClaimsError: if the folder cannot be read or cannot be trusted.
+        :raises ClaimsError: The folder cannot be read or cannot be trusted.
         """
         folder = shared_folder.open_folder(self.path) if _SUPPORTED else None
         if folder is None:
@@ -91,27 +90,22 @@ class ClaimFolder:
         survives_exec: bool = False,
         lock_timeout: float | None = None,
     ) -> HeldClaim | None:
-        """Claim what ``choose`` chooses; None where that is nothing.
+        """Claim what ``choose`` chooses; return None if that is nothing.
 
-        In other PID namespaces, as those of containers that share the folder, nobody can look the process up. There
-        the claim lasts until nobody has its file open any more, which is locked and kept open by this process and by
-        those that are forked from it. So there it may last longer, until the last of them has ended too, and it ends
-        early if all of them close the file, as sudo does with all files that it has inherited.
+        Containers that share the folder cannot look the process up. There the claim lasts as long as its locked file is
+        open in this process or in a fork of it. It ends early if all of them close the file, as sudo does.
 
-        :param choose: Gets the claims that hold and returns UUIDs. It is called under the lock, so it has to be quick
-            and must not ask any GPU; it is called again where the folder was removed meanwhile. What it raises goes
-            through, and nothing is claimed. Nothing is either where Ctrl-C comes before this returns.
-        :param process_id: The process that holds the claim, this one or another: the claim ends with it.
-        :param seconds: How long the claim lasts at most; needed where there is no process.
-        :param command: What the GPUs are for, which others are shown.
-        :param survives_exec: Whether the programs that this process becomes, or starts with the files that it has open,
-            keep the file of the claim open as well.
-        :param lock_timeout: How many seconds to wait this time at most until others are done with reading and writing
-            claims; 0 or less: there is one attempt. None: as the folder was told.
-        :raises ClaimsLockedError: if the folder stays locked by others.
-        :raises ClaimsError: if the folder cannot be used, or if nothing shows when the machine is started anew.
-        :raises ProcessLookupError: if there is no such process.
-        :raises ValueError: if ``seconds`` is missing or no time, or UUIDs are chosen that are claimed or are none.
+        :param choose: Gets the claims that hold and returns UUIDs. It is called under the lock, so it must not read any
+            GPU, and again if the folder was removed meanwhile. If it raises, or Ctrl-C comes, nothing is claimed.
+        :param process_id: The process, this one or another, with which the claim ends.
+        :param seconds: How long the claim lasts at most; needed if there is no process.
+        :param command: What the GPUs are for, shown to others.
+        :param survives_exec: Whether programs that this process becomes or starts keep the file of the claim open.
+        :param lock_timeout: Seconds to wait for the lock; 0 or less: one attempt. None: as the folder was told.
+        :raises ClaimsLockedError: Others keep the folder locked.
+        :raises ClaimsError: The folder cannot be used, or a restart of the machine would not be noticed.
+        :raises ProcessLookupError: There is no such process.
+        :raises ValueError: ``seconds`` is missing or no time, or UUIDs are chosen that are claimed or are none.
         """
         if not _SUPPORTED:
             raise ClaimsError('GPUs can be claimed on Linux only')
@@ -197,12 +191,10 @@ class ClaimFolder:
         return holding, void, records.of_user
 
     def _tidy_up(self, folder: int, void: list[RecordFile], circumstances: Circumstances) -> int:
-        """Remove what is of no use any more and belongs to this user (to anybody, for root); under the lock.
+        """Remove this user's void files, root those of all; under the lock. Return how many of this user are gone.
 
-        Return how many files of this user are gone.
-
-        A process of another PID namespace may have closed the file of its claim and still run, so such files stay as
-        long as they are few: there the claim holds.
+        A process of another PID namespace may have closed the file of its claim and still run. There the claim holds,
+        so such files stay as long as they are few.
         """
         own = [
             file
@@ -249,12 +241,10 @@ class HeldClaim:
         self._released = False
 
     def release(self) -> None:
-        """Give the GPUs back.
+        """Give the GPUs back; do nothing the second time, and in a forked child.
 
-        Does nothing the second time, nor in a forked child: the claim is its parent's. That the file cannot be removed,
-        because somebody has changed the folder meanwhile, is no error either: whoever gives GPUs back can do nothing
-        about it, and may be doing so because of an error that matters more. The claim then ends with its process or
-        its time.
+        If the file cannot be removed, the claim ends with its process or its time. The caller could do nothing about
+        that.
         """
         if not self._is_ours():
             return
@@ -265,8 +255,7 @@ class HeldClaim:
     def outlive_process(self) -> None:
         """Let only its time end the claim, no longer its process.
 
-        :raises ClaimsError: if the claim has no time, holds no more, or cannot be written, or if its folder stays
-            locked; it then stands as before.
+        :raises ClaimsError: The claim has no time, holds no more, or cannot be written; it then stays as it was.
         """
         if not self._is_ours():
             raise ClaimsError('The claim is not held by this process any more, so it cannot be changed')

@@ -35,10 +35,9 @@ def start_of(pid: int, *, proc: str = '/proc') -> float | None:
 
 
 def lives(pid: int, start: float | None, *, proc: str = '/proc') -> bool:
-    """Return whether the process still runs; one that waits to be reaped (a zombie) does not.
+    """Return whether the process still runs and is no zombie.
 
-    If it cannot be read, whatever process has its number now is taken for it: a GPU that is given to nobody for too
-    long is better than one that is given to two.
+    If it cannot be read, any process with its number counts: no GPU may have two owners.
 
     :param start: The result of :func:`start_of`; None: the number has to do.
     """

@@ -62,9 +62,7 @@ def under_lock(path: str, timeout: float, work: Callable[[int], Result]) -> Resu
         return work(folder)
     finally:
         # Written out here, as Ctrl-C may come between the call of a Python function and its first line.
-        try:
-            # Closing alone would not do where another thread has started a process meanwhile, which has the folder
-            # open as well until it calls execve(2).
+        try:  # not only closed: a process that another thread has just started has the folder open until its exec
             fcntl.flock(folder, fcntl.LOCK_UN)
         finally:
             os.close(folder)
@@ -91,10 +89,9 @@ def _complaint(path: str, seconds: float) -> str:
 
 
 def holder_of(path: str, proc: str = '/proc') -> str | None:
-    """Return a process that holds a flock(2) on the file or folder: ``process 1234``; None if that is unknown.
+    """Return a process that holds a flock(2) on the file or folder: ``process 1234``.
 
-    Unknown are processes of other PID namespaces, and locks on file systems that number their files in another
-    way than the kernel's table does (Btrfs).
+    None if it is unknown, as in other PID namespaces and on Btrfs, which numbers files in another way.
     """
     try:
         info = os.stat(path, follow_symlinks=False)
@@ -121,14 +118,12 @@ def _whole_file(kind: int) -> bytes:
 
 
 class RecordLock:
-    """The lock on the file of one claim, for who makes the claim.
+    """The lock on the file of one claim, held by the process that claims and by its forks.
 
-    It is a write lock of an open file description, fcntl(2): only who may write the file can take one. A flock(2) or a
-    read lock can be taken by whoever may read the file, and would keep a dead claim valid. Processes that are forked
-    from this one hold it as well, until they start another program.
+    It is a write lock of an open file description, fcntl(2): only the owner of the file can take it. Everybody could
+    take a flock(2) or a read lock, and keep a dead claim valid.
 
-    :param survives_exec: Whether other programs that this process becomes, or starts with the files that it has open,
-        hold it as well.
+    :param survives_exec: Whether programs that this process becomes or starts hold it as well.
     """
 
     def __init__(self, *, survives_exec: bool) -> None:
@@ -145,17 +140,14 @@ class RecordLock:
 
     def let_go(self) -> None:
         """Close the file, if it is open, and with it lift the lock as far as this process holds it."""
-        # The number goes first: closed twice, after Ctrl-C, it might be that of another file.
+        # The number goes first: closed twice after Ctrl-C, it might be that of another file.
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
 
 
 def is_held(file: int) -> bool:
-    """Return whether somebody holds the lock on an open file; where that is not known, somebody does.
-
-    A GPU that is given to nobody for too long is better than one that is given to two.
-    """
+    """Return whether somebody holds the lock on an open file, also if that is unknown: no GPU may have two owners."""
     try:  # only a write lock is in the way of a reader; none is taken to find that out
         found = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
     except OSError:

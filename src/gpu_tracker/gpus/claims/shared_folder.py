@@ -26,14 +26,13 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def default_path(environment: Mapping[str, str] = os.environ, lock_folder: str = '/run/lock') -> str:
-    """Return where claims stand unless told otherwise.
+    """Return where claims stand unless told otherwise, for all users the same.
 
-    All users have to come to the same answer, so without the variable it depends on nothing but the machine. In a
-    container nobody may be able to write to the folder for locks, and yet the claims of the machine be mounted there.
-    /tmp comes second: a service with ``PrivateTmp`` has one of its own. /dev/shm is not considered: ``RemoveIPC`` of
-    logind.conf(5) removes what a user has there as soon as that user logs out.
+    In a container nobody may write to the folder for locks, and yet the claims of the machine may be mounted there.
+    /tmp comes second: a service with ``PrivateTmp`` has its own. In /dev/shm ``RemoveIPC`` of logind.conf(5) removes
+    the files of users who log out.
 
-    :raises ParameterError: if the variable holds something else than an absolute path.
+    :raises ParameterError: The variable is no absolute path.
     """
     chosen = environment.get(VARIABLE)
     if chosen:
@@ -88,11 +87,10 @@ def open_folder(path: str) -> int | None:
 def make_folder(path: str) -> None:
     """Make the folder for all users, unless there is something at its path meanwhile.
 
-    It is made beside its place and moved there, so that nobody ever sees it with the mode that the umask leaves. The
-    rename may replace an empty folder that somebody else has made meanwhile: a claim that is about to be written there
-    finds the folder gone then, and starts again.
+    It is made beside its place and moved there, so that nobody sees it with the mode that the umask leaves. This may
+    replace an empty folder that somebody else has just made: who was about to claim in it starts again.
 
-    :raises ClaimsError: if that is not possible.
+    :raises ClaimsError: It cannot be made.
     """
     temporary = f'{path}.{os.getpid()}-{os.urandom(8).hex()}'
     try:
