@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import options, output
@@ -108,16 +109,16 @@ def _available(values: options.Values, words: list[str] | None) -> int:
     inventory = Inventory(report=output.complain)
     picker = Picker(inventory, ClaimFolder(), report=output.complain)
     try:
-        picked = picker.pick(request, terms, waiting)
-        if words is not None and terms is None and any(gpu.idle_programs for gpu in picked.chosen):
-            # Claimed unasked: else idle programs would stay, or come back before the command uses the GPU.
-            picked = picker.pick(request, Terms(os.getpid(), None, purpose(words), survives_exec=True), waiting)
-        inventory.close()
+        with closing(inventory):
+            picked = picker.pick(request, terms, waiting)
+            if words is not None and terms is None and any(gpu.idle_programs for gpu in picked.chosen):
+                # Claimed unasked: else idle programs would stay, or come back before the command uses the GPU.
+                terms = Terms(os.getpid(), None, purpose(words), survives_exec=True)
+                picked = picker.pick(request, terms, waiting)
         _warn(request, picked, words)
         code = _print(request, picked, picker) if words is None else _become(words, request, picked)
     except BaseException:
         picker.release()
-        inventory.close()
         raise
     if code:
         picker.release()

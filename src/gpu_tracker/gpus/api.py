@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from contextlib import closing
 from typing import TYPE_CHECKING, TypedDict
 
 from gpu_tracker.errors import GpusUnavailableError, TrackerStateError
@@ -43,11 +44,8 @@ def gpu_info() -> list[GpuInfo]:
         drivers.
     :raises gpu_tracker.errors.GpuError: The driver does not work.
     """
-    inventory = Inventory()
-    try:
+    with closing(Inventory()) as inventory:
         gpus = inventory.read(with_load=False)
-    finally:
-        inventory.close()
     found: list[GpuInfo] = []
     for gpu in gpus:
         total, used = gpu.memory_total, gpu.memory_used
@@ -116,13 +114,11 @@ def available_gpus(
         gpu_brand=gpu_brand,
         environment=os.environ,
     )
-    inventory = Inventory()
     try:
-        picked = Picker(inventory, ClaimFolder()).pick(request)
+        with closing(Inventory()) as inventory:
+            picked = Picker(inventory, ClaimFolder()).pick(request)
     except GpusUnavailableError:
         return []
-    finally:
-        inventory.close()
     _warn(request, picked)
     return [request.name(gpu) for gpu in picked.chosen]
 
@@ -198,16 +194,14 @@ class _Claim:
     def __enter__(self) -> list[str]:
         if self._picker is not None:
             raise TrackerStateError('these GPUs are claimed already: every block needs a claim_gpus() of its own')
-        inventory = Inventory()
-        picker = self._picker = Picker(inventory, ClaimFolder())
         try:
-            terms = Terms(os.getpid(), self._seconds, purpose(sys.argv))
-            picked = picker.pick(self._request, terms, self._waiting)
-            inventory.close()
+            with closing(Inventory()) as inventory:
+                self._picker = Picker(inventory, ClaimFolder())
+                terms = Terms(os.getpid(), self._seconds, purpose(sys.argv))
+                picked = self._picker.pick(self._request, terms, self._waiting)
             _warn(self._request, picked)
         except BaseException:
             self.__exit__()
-            inventory.close()
             raise
         return [self._request.name(gpu) for gpu in picked.chosen]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.errors import ClaimsLockedError, GpusUnavailableError
 from gpu_tracker.gpus.claims.folder import LOCK_TIMEOUT
@@ -18,15 +18,9 @@ if TYPE_CHECKING:
     from gpu_tracker.errors import GpuTrackerError
     from gpu_tracker.gpus.claim import Claim
     from gpu_tracker.gpus.claims.folder import ClaimFolder, HeldClaim
+    from gpu_tracker.gpus.inventory import Inventory
     from gpu_tracker.gpus.model import GpuReading
     from gpu_tracker.gpus.request import Request
-
-    class Looks(Protocol):
-        """What reads the GPUs of a machine."""
-
-        def read(self, *, with_load: bool) -> list[GpuReading]:
-            """Return all GPUs as they are now; see Inventory."""
-
 
 PAUSE = 1.0
 """Seconds between two readings while waiting."""
@@ -97,7 +91,7 @@ class Picker:
 
     def __init__(
         self,
-        inventory: Looks,
+        inventory: Inventory,
         folder: ClaimFolder,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,

@@ -51,23 +51,6 @@ class Device:
     :ivar memory_files: Those that say how much memory of its own a card of Intel has: together, that of all its tiles.
     """
 
-    __slots__ = (
-        'card',
-        'driver',
-        'has_engines',
-        'hwmon',
-        'is_integrated',
-        'key',
-        'memory_files',
-        'name',
-        'number',
-        'path',
-        'pci_bus_id',
-        'tiles',
-        'uuid',
-        'vendor',
-    )
-
     def __init__(self, path: str, card: str | None, about: dict[str, str], share: str) -> None:
         self.path = path
         self.card = card
