@@ -273,3 +273,13 @@ def test_driver_trouble_is_no_lack_of_gpus(machine: Machine) -> None:
     code, printed, errors = machine.told('available', '-l', '1', '--', 'echo', 'ran')
     assert (code, printed) == (125, '')
     assert errors.startswith('gpu-tracker: The NVIDIA driver and its library have different versions (NVML code 18)')
+
+
+@pytest.mark.parametrize(
+    ('option', 'asks'), [('--order=index', False), ('--max-temperature=90', True), ('--order=power', True)]
+)
+def test_sensors_are_read_only_if_they_decide(machine: Machine, option: str, asks: bool) -> None:
+    machine.write(gpus=[Gpu(total=GB, temperature=30, power_limit=500_000)])
+    assert machine.available(option) == '0'
+    assert ('nvmlDeviceGetTemperature' in machine.driver.calls()) is asks
+    assert ('nvmlDeviceGetEnforcedPowerLimit' in machine.driver.calls()) is asks

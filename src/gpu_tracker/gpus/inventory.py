@@ -67,13 +67,14 @@ class Inventory:
         """Whether the last reading has found a driver."""
         return any(driver.backend is not None for driver in self._drivers)
 
-    def read(self, *, with_load: bool = True) -> list[GpuReading]:
+    def read(self, *, with_load: bool = True, with_sensors: bool = True) -> list[GpuReading]:
         """Read all GPUs and their MIG devices, in PCI bus order, one vendor after the other.
 
         A driver that has not answered the last question yet is asked nothing more until it does; that answer is old.
 
-        :param with_load: Ask for utilization, sensors and processes too; else they are None, but for the processes of
+        :param with_load: Ask for utilization, processes and sensors too; else they are None, but for the processes of
             GPUs that do not report their memory.
+        :param with_sensors: Ask for temperature, clock, power and health too.
         :raises GpuError: A driver is there and does not work, or does not answer, and no other has a GPU.
         """
         drivers = [
@@ -83,7 +84,7 @@ class Inventory:
         ]
         answers, problems = ask_all(
             drivers,
-            lambda backend: backend.survey(with_load=with_load),
+            lambda backend: backend.survey(with_load=with_load, with_sensors=with_sensors),
             self._timeout,
             lambda: self._reported.once(_DELAY, 'waiting for the GPU driver to answer'),
         )

@@ -210,12 +210,12 @@ class Picker:
 
     def _read(self, request: Request, claims: Sequence[Claim]) -> list[GpuReading]:
         """Read all GPUs; their processes too where GPUs are in use and not enough are free without these."""
-        gpus = self._inventory.read(with_load=request.needs_load)
+        gpus = self._inventory.read(with_load=request.needs_load, with_sensors=request.needs_sensors)
         if not request.needs_load:
             choice = choose(with_claims(gpus, claims), request)
             most = request.exactly or request.at_most
             if (most is None or len(choice.chosen) < most) and choice.may_yield:
-                return self._inventory.read(with_load=True)
+                return self._inventory.read(with_load=True, with_sensors=False)
         return gpus
 
     def _leaving_end(self, waiting: Waiting | None) -> float:
@@ -254,7 +254,8 @@ class Picker:
         return False
 
     def _occupied(self, uuids: set[str | None], request: Request) -> list[GpuReading]:
-        devices = [device for gpu in self._inventory.read(with_load=True) for device in gpu.devices()]
+        gpus = self._inventory.read(with_load=True, with_sensors=request.needs_sensors)
+        devices = [device for gpu in gpus for device in gpu.devices()]
         return [
             gpu
             for gpu in devices

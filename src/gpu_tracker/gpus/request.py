@@ -58,7 +58,12 @@ class Request(NamedTuple):
     @property
     def needs_load(self) -> bool:
         """Whether more has to be known of the GPUs than their memory."""
-        return not self.limits.by_memory or self.limits.max_temperature is not None or self.order == 'power'
+        return not self.limits.by_memory or self.needs_sensors
+
+    @property
+    def needs_sensors(self) -> bool:
+        """Whether temperature or power limit have to be known."""
+        return self.limits.max_temperature is not None or self.order == 'power'
 
     def name(self, gpu: GpuReading) -> str:
         """Return what a chosen GPU is called."""

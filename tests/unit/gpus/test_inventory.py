@@ -26,7 +26,7 @@ class Backend:
         if answers:
             self.may_answer.set()
 
-    def survey(self, *, with_load):
+    def survey(self, *, with_load, with_sensors):
         self.asked_for_load = with_load
         self.looks += 1
         self.may_answer.wait(TIMEOUT)

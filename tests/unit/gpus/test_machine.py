@@ -28,7 +28,7 @@ class Driver:
         self.searches += 1
         return self if self.is_loaded else None
 
-    def survey(self, *, with_load):
+    def survey(self, *, with_load, with_sensors):
         self.asked = time.time()
         if self.failure is not None:
             raise self.failure

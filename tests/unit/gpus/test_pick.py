@@ -21,7 +21,7 @@ class Machine:
         self._views = list(views)
         self.looks = 0
 
-    def read(self, *, with_load):
+    def read(self, *, with_load, with_sensors):
         self.looks += 1
         self.asked_for_load = with_load
         view = self._views.pop(0) if len(self._views) > 1 else self._views[0]
@@ -380,7 +380,7 @@ def test_other_gpus_are_tried_where_an_idle_program_does_not_leave(seconds: floa
     waiting = clock.waiting(seconds) if then > 30 else None
 
     class Changing(Machine):
-        def read(self, *, with_load):
+        def read(self, *, with_load, with_sensors):
             return [used(0, 9, IDLE_PROGRAM), used(1, 9, SEEN) if clock.now < 10 else gpu(1)]
 
     picked = pick(Request(exactly=1), Changing([]), claims, TERMS, waiting, clock)
@@ -443,7 +443,7 @@ def test_a_gpu_is_tried_again_once_its_idle_program_has_left_after_all() -> None
     clock, claims = Clock(), Claims()
 
     class Changing(Machine):
-        def read(self, *, with_load):
+        def read(self, *, with_load, with_sensors):
             return [used(0, 9, IDLE_PROGRAM) if clock.now < 150 else gpu(0)]
 
     pick(Request(), Changing([]), claims, TERMS, clock.waiting(), clock)
