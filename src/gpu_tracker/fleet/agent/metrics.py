@@ -34,60 +34,30 @@ def _ratio(percent: float | None) -> float | None:
     return None if percent is None else percent / _PERCENT
 
 
-class _Figure(NamedTuple):
-    """A gauge that each GPU has, as far as it tells it."""
-
-    name: str
-    unit: str
-    text: str
-    value: Callable[[GpuReport], float | None]
-
-
-_FIGURES = (
-    _Figure(
-        'utilization',
-        'ratio',
-        'Share of the time in which the GPU was busy, from 0 to 1.',
-        lambda gpu: _ratio(gpu.utilization_percent),
-    ),
-    _Figure(
-        'sm_activity',
-        'ratio',
-        'Share of the streaming multiprocessors that worked, from 0 to 1.',
-        lambda gpu: None if gpu.activity is None else _ratio(gpu.activity.sm),
-    ),
-    _Figure(
-        'sm_occupancy',
-        'ratio',
-        'Warps on the streaming multiprocessors, as a share of what these can hold, from 0 to 1.',
-        lambda gpu: None if gpu.activity is None else _ratio(gpu.activity.occupancy),
-    ),
-    _Figure(
-        'tensor_activity',
-        'ratio',
-        'Share of the time in which tensor cores worked, from 0 to 1.',
-        lambda gpu: None if gpu.activity is None else _ratio(gpu.activity.tensor),
-    ),
-    _Figure(
-        'dram_activity',
-        'ratio',
-        'Share of the bandwidth of the memory that was used, from 0 to 1.',
-        lambda gpu: None if gpu.activity is None else _ratio(gpu.activity.dram),
-    ),
-    _Figure('memory_size', 'bytes', 'Memory of the GPU.', lambda gpu: gpu.memory_total_bytes),
-    _Figure('memory_used', 'bytes', 'Memory of the GPU that is in use.', lambda gpu: gpu.memory_used_bytes),
-    _Figure('memory_free', 'bytes', 'Memory of the GPU that programs can have.', lambda gpu: gpu.memory_free_bytes),
-    _Figure('temperature', 'celsius', 'Temperature of the GPU.', lambda gpu: gpu.temperature_celsius),
-    _Figure('sm_clock', 'hertz', 'Clock of the streaming multiprocessors.', lambda gpu: gpu.sm_clock_hertz),
-    _Figure('power', 'watts', 'Power that the GPU draws.', lambda gpu: gpu.power_watts),
-    _Figure('power_limit', 'watts', 'Power that the GPU may draw.', lambda gpu: gpu.power_limit_watts),
-    _Figure(
+_FIGURES: tuple[tuple[str, str, str, Callable[[GpuReport], float | None]], ...] = (
+    ('utilization', 'ratio', 'Share of the time that the GPU was busy.', lambda gpu: _ratio(gpu.utilization_percent)),
+    ('memory_size', 'bytes', 'Memory of the GPU.', lambda gpu: gpu.memory_total_bytes),
+    ('memory_used', 'bytes', 'Memory of the GPU that is in use.', lambda gpu: gpu.memory_used_bytes),
+    ('memory_free', 'bytes', 'Memory of the GPU that programs can have.', lambda gpu: gpu.memory_free_bytes),
+    ('temperature', 'celsius', 'Temperature of the GPU.', lambda gpu: gpu.temperature_celsius),
+    ('sm_clock', 'hertz', 'Clock of the streaming multiprocessors.', lambda gpu: gpu.sm_clock_hertz),
+    ('power', 'watts', 'Power that the GPU draws.', lambda gpu: gpu.power_watts),
+    ('power_limit', 'watts', 'Power that the GPU may draw.', lambda gpu: gpu.power_limit_watts),
+    (
         'processes',
         '',
         'Processes on the GPU; those on a MIG device count for its GPU as well.',
         lambda gpu: None if gpu.processes is None else len(gpu.processes),
     ),
 )
+"""Names, units, texts and values of gauges that each GPU has, as far as its value is known."""
+_ACTIVITY = (
+    ('sm_activity', 'Share of the streaming multiprocessors that worked.', 'sm'),
+    ('sm_occupancy', 'Warps on the streaming multiprocessors, as a share of what these can hold.', 'occupancy'),
+    ('tensor_activity', 'Share of the time in which tensor cores worked.', 'tensor'),
+    ('dram_activity', 'Share of the bandwidth of the memory that was used.', 'dram'),
+)
+"""Names and texts of ratios, and the fields of GpuActivity."""
 
 
 class HostCollector(Collector):
@@ -122,7 +92,11 @@ class HostCollector(Collector):
         if state.state != UP:
             return
         yield _statuses(devices)
-        yield from (_figure(figure, devices) for figure in _FIGURES)
+        for name, unit, text, value in _FIGURES:
+            yield _figure(name, unit, text, [(value(gpu), labels) for gpu, labels in devices])
+        for name, text, field in _ACTIVITY:
+            known = [(gpu.activity, labels) for gpu, labels in devices if gpu.activity is not None]
+            yield _figure(name, 'ratio', text, [(_ratio(getattr(one, field)), labels) for one, labels in known])
         yield from health_families([(gpu.health, labels) for gpu, labels in devices if gpu.health is not None], _LABELS)
         if self._export_processes:
             yield from _processes(devices, with_users=self._export_users)
@@ -186,10 +160,9 @@ def _statuses(devices: Iterable[_Device]) -> Metric:
     return family
 
 
-def _figure(figure: _Figure, devices: Iterable[_Device]) -> Metric:
-    family = _gauge(figure.name, figure.unit, figure.text, _LABELS)
-    for gpu, labels in devices:
-        value = figure.value(gpu)
+def _figure(name: str, unit: str, text: str, values: Iterable[tuple[float | None, tuple[str, ...]]]) -> Metric:
+    family = _gauge(name, unit, text, _LABELS)
+    for value, labels in values:
         if value is not None:
             family.add_metric(labels, value)
     return family
