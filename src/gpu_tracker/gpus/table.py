@@ -110,7 +110,7 @@ def activity_lines(gpus: Iterable[GpuReading]) -> list[str]:
         for part in gpu.devices():
             if part.activity is not None and part.activity.problem is not None:
                 found.setdefault(part.activity.problem, []).append(part.label)
-    return [f'{", ".join(labels)}: no activity: {problem}' for problem, labels in found.items()]
+    return [f'{", ".join(labels)}: activity N/A: {problem}' for problem, labels in found.items()]
 
 
 def plain(lines: Iterable[Iterable[Span]]) -> str:

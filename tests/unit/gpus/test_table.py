@@ -107,7 +107,7 @@ GPU       util   SM  occ  tensor  DRAM  memory GB  users  command
 1    [~]   97%  81%  40%     23%   N/A  38.2/42.9  alice  train.py
 5    [x]  lost: fallen off the bus or otherwise out of reach (NVML code 15)
 3    [!]   12%  N/A  N/A     N/A   N/A  12.1/42.9  ?      N/A
-GPU 3: no activity: has no counters"""
+GPU 3: activity N/A: has no counters"""
 
 
 def test_the_activity_of_gpus_fits_a_narrow_terminal() -> None:
