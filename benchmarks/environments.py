@@ -69,10 +69,13 @@ class Environment:
         return str(self.folder / 'bin' / name)
 
     def variables(self, **more: str) -> dict[str, str]:
-        """Return the environment variables of a run: the caller's without ``PYTHON*``, its own programs first."""
+        """Return the environment variables of a run: the caller's without ``PYTHON*``, its own programs first.
+
+        No run of ours is kept, as other peers keep none.
+        """
         variables = {name: value for name, value in os.environ.items() if not name.startswith('PYTHON')}
         variables['PATH'] = f'{self.folder / "bin"}{os.pathsep}{variables.get("PATH", os.defpath)}'
-        return variables | more
+        return variables | {'GPU_TRACKER_KEEP': '0'} | more
 
 
 def prepare(tool: Tool) -> Environment:

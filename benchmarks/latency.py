@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 PART = 'latency'
 IMPORT = 'import'
 AROUND_TRUE = 'command around true'
+AROUND_TRUE_KEPT = 'command around true, kept or not'
+KEPT = 'gpu-tracker, kept'
 AROUND_SLEEP = 'command around sleep 1, beyond plain sleep 1'
 START_AND_STOP = 'start and stop at {:g} s'
 INTERVALS = (0.1, 1)
@@ -50,6 +52,9 @@ def measure(session: Session) -> None:
         row = START_AND_STOP.format(interval)
         session.alternate(PART, row, rounds, 'start and stop', start_and_stop, only=(OURS, THE_OLDER))
     session.alternate(PART, AROUND_TRUE, rounds, 'command', _around_true)
+    ours = session.environments[OURS.name]
+    ways = {OURS.name: lambda: _around_true(OURS, ours), KEPT: lambda: _around_true_kept(ours)}
+    session.take_turns(PART, AROUND_TRUE_KEPT, rounds, ways)
     session.alternate(PART, AROUND_SLEEP, session.rounds(_SLEEPING_ROUNDS, _QUICK_ROUNDS), 'command', _around_sleep)
 
 
@@ -81,6 +86,14 @@ def _around_true(peer: Peer, environment: Environment) -> dict[str, float]:
         return {'seconds': _seconds(peer.command(environment, run), folder, environment)}
 
 
+def _around_true_kept(environment: Environment) -> dict[str, float]:
+    with fresh_folder() as folder:
+        run = Run([str(shutil.which('true'))], INTERVALS[0], folder)
+        program, *words = OURS.command(environment, run)
+        kept = environment.variables(XDG_STATE_HOME=str(folder))
+        return {'seconds': _seconds([program, '--keep', *words], folder, environment, kept)}
+
+
 def _around_sleep(peer: Peer, environment: Environment) -> dict[str, float]:
     words = [str(shutil.which('sleep')), '1']
     with fresh_folder() as folder:
@@ -89,20 +102,22 @@ def _around_sleep(peer: Peer, environment: Environment) -> dict[str, float]:
         return {'seconds': _seconds(peer.command(environment, run), folder, environment) - plain}
 
 
-def _seconds(words: list[str], folder: Path, environment: Environment) -> float:
+def _seconds(
+    words: list[str], folder: Path, environment: Environment, variables: dict[str, str] | None = None
+) -> float:
     """Return how long a command takes."""
     start = time.perf_counter()
-    _run(words, folder, environment)
+    _run(words, folder, environment, variables)
     return time.perf_counter() - start
 
 
-def _run(words: list[str], folder: Path, environment: Environment) -> str:
+def _run(words: list[str], folder: Path, environment: Environment, variables: dict[str, str] | None = None) -> str:
     """Run a command and return what it prints."""
     done = subprocess.run(
         words,
         check=False,
         cwd=folder,
-        env=environment.variables(),
+        env=variables or environment.variables(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

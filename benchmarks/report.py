@@ -74,7 +74,7 @@ def _cost_tables(results: Results) -> list[Table]:
 
 
 def _latency_tables(results: Results) -> list[Table]:
-    rows = [latency.IMPORT, latency.AROUND_TRUE, latency.AROUND_SLEEP]
+    rows = [latency.IMPORT, latency.AROUND_TRUE, latency.AROUND_TRUE_KEPT, latency.AROUND_SLEEP]
     waiting = _matrix(results, latency.PART, 'seconds', 'Milliseconds to wait', _MILLI, _IN_BRACKETS, rows)
     text = (
         'From before the tracker is made; stop() is called at a random phase of the interval. The older start() '
