@@ -38,9 +38,10 @@ def keep(path: str, folder: str) -> int:
         except FileExistsError:
             number += 1
         else:
-            os.unlink(path)
-            remove_oldest(folder)
-            return number
+            break
+    os.unlink(path)
+    remove_oldest(folder)
+    return number
 
 
 def path_of(number: int, folder: str) -> str:
@@ -67,8 +68,8 @@ def newest() -> str | None:
 
 def recordings() -> list[str]:
     """Return the paths of the recordings of all runs that were kept or killed."""
-    paths = [path for folder in _folders() for path in _recordings(folder)]
-    return [path for path in paths if not os.path.basename(path).startswith('.')]  # a copy that is not complete
+    killed = [path for folder in _folders() for path in _recordings(folder) if os.path.lexists(_run_file(path))]
+    return [*found().values(), *killed]
 
 
 def remove(path: str) -> None:
@@ -110,9 +111,13 @@ def _folders() -> list[str]:
 
 
 def _recordings(folder: str) -> list[str]:
-    """Return the paths of all recordings in a folder whose runs have ended."""
+    """Return the paths of all recordings in a folder whose runs have ended, also of copies that are not complete."""
     paths = [f'{folder}/{name}' for name in os.listdir(folder) if name.endswith(RECORDING)]
-    return [path for path in paths if not kept_run.goes_on(path.removesuffix(RECORDING) + SUFFIX)]
+    return [path for path in paths if not kept_run.goes_on(_run_file(path))]
+
+
+def _run_file(path: str) -> str:
+    return path.removesuffix(RECORDING) + SUFFIX
 
 
 def _time(path: str) -> tuple[float, str]:

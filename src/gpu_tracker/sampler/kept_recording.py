@@ -76,7 +76,7 @@ class KeptRecording:
 
     def finish(self, ended: str, totals: Totals | None, exit_code: int | None) -> None:
         """Write the end of the run, and close the file."""
-        if self._recorder is None and self.is_recording and totals is not None:
+        if self._recorder is None and self.is_recording:
             self._begin()
         recorder = self._recorder
         if recorder is None:

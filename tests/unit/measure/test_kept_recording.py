@@ -64,10 +64,11 @@ def test_a_short_run_is_written_at_its_end(run: Run) -> None:
     assert (meta_of(run.path)['ended'], meta_of(run.path)['exit_code']) == (STOPPED, 3)
 
 
-def test_a_short_run_without_a_tracker_leaves_no_file(run: Run, tmp_path: Path) -> None:
+def test_a_short_run_without_a_tracker_is_written_too(run: Run) -> None:
     run.sample(0.0)
     run.recording.finish(ABANDONED, None, None)
-    assert os.listdir(tmp_path) == []
+    assert run.samples() == [(0, 0)]
+    assert meta_of(run.path)['ended'] == ABANDONED
 
 
 def test_a_command_that_did_not_start_leaves_no_file(run: Run, tmp_path: Path) -> None:
