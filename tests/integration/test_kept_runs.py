@@ -15,6 +15,7 @@ import gpu_tracker as gput
 from gpu_tracker.running import numbered_runs
 from support.cli_program import PROGRAM, called, gpu_tracker, started
 from support.live_screens import ENTER, on_terminal
+from support.tracked_program import start
 from support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -102,3 +103,19 @@ def test_a_killed_tracker_leaves_a_killed_run_with_its_recording(state: Path) ->
     with gput.load(state / f'{name}.db') as recording:
         assert recording.meta.command == (sys.executable, '-c', code)
         assert not recording.meta.is_complete
+
+
+def test_a_tracker_that_is_killed_before_its_command_starts_leaves_nothing(state: Path, tmp_path: Path) -> None:
+    code = """
+import os, signal
+from gpu_tracker.cli import main
+from gpu_tracker.running import held_command
+def killed(self):
+    os.kill(os.getpid(), signal.SIGKILL)
+held_command.HeldCommand.release = killed
+main(['true'])
+"""
+    with start(code) as program:
+        assert program.wait() == -signal.SIGKILL
+    assert eventually(lambda: state.exists() and os.listdir(state) == [])
+    assert os.listdir(tmp_path / 'tmp') == []

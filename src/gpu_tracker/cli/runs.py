@@ -13,6 +13,7 @@ from gpu_tracker.errors import RecordingError
 from gpu_tracker.limits import KILLED, exit_code_in_words
 from gpu_tracker.recording.reading.recording import load
 from gpu_tracker.running import numbered_runs
+from gpu_tracker.sampler import kept_run
 from gpu_tracker.system.terminal_text import Column, printable, table
 from gpu_tracker.units import text_of
 
@@ -85,7 +86,7 @@ def _remove(name: str) -> int:
     if not paths.keys() >= {*chosen}:
         raise RecordingError(f'there is no run {name}: gpu-tracker runs lists them')
     for run_id in chosen:
-        numbered_runs.remove(paths[run_id])
+        kept_run.remove(paths[run_id])
     output.say(f'Removed: {", ".join(chosen) or "nothing"}')
     return 0
 

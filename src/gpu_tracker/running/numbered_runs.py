@@ -72,16 +72,6 @@ def recordings() -> list[str]:
     return [*found().values(), *killed]
 
 
-def remove(path: str) -> None:
-    """Remove the recording of a run, or the file of a killed one with its recording."""
-    recording = kept_run.recording_of(path)
-    for file in (path, recording, f'{recording}-journal'):
-        try:
-            os.unlink(file)
-        except OSError:
-            pass  # it is gone
-
-
 def remove_oldest(folder: str, most: int = MOST, largest: int = LARGEST) -> None:
     """Remove the recordings that ended first, down to ``most`` of at most ``largest`` bytes together.
 
@@ -91,7 +81,7 @@ def remove_oldest(folder: str, most: int = MOST, largest: int = LARGEST) -> None
     for count, path in enumerate(sorted(_recordings(folder), key=_time, reverse=True), 1):
         size += _size(path)
         if count > most or size > largest:
-            remove(path)
+            kept_run.remove(path)
 
 
 def _copied(path: str, folder: str) -> str:
@@ -99,7 +89,7 @@ def _copied(path: str, folder: str) -> str:
     try:
         shutil.copyfile(path, copy)
     except OSError:
-        remove(copy)
+        kept_run.remove(copy)
         raise
     return copy
 

@@ -86,8 +86,8 @@ class KeptRun:
         return bool(found.st_nlink and found.st_size)
 
     def discard(self) -> None:
-        """Remove the file: there was no run."""
-        _unlink(self.path)
+        """Remove the file and the recording: there was no run."""
+        remove(self.path)
 
     def write(self, evidence: Evidence) -> None:
         """Put the evidence in place of the one before the last.
@@ -220,8 +220,7 @@ def remove_oldest(folder: str, most: int) -> None:
     names.sort(key=lambda name: name.removeprefix('.'))
     killed = [path for name in names if not goes_on(path := f'{folder}/{name}')]
     for path in killed[: max(0, len(killed) - most)]:
-        for file in (path, recording_of(path), f'{recording_of(path)}-journal'):
-            _unlink(file)
+        remove(path)
 
 
 def _is_name(name: str) -> bool:
@@ -331,6 +330,12 @@ def _make(folder: str) -> None:
         os.makedirs(path, 0o700, exist_ok=True)
         if not _is_private(os.lstat(path)):
             raise PermissionError(path)
+
+
+def remove(path: str) -> None:
+    """Remove the file of a run with the recording beside it, or the recording alone."""
+    for file in (path, recording_of(path), f'{recording_of(path)}-journal'):
+        _unlink(file)
 
 
 def _unlink(path: str) -> None:

@@ -169,12 +169,12 @@ def _sample(config: SamplerConfiguration, control_handle: int, status_handle: in
     _silence(status_handle)
     terminal = None if kept is None else _owner_terminal(config['owner'])
     end = loop.run(control)
-    if kept is not None and end == DISCARD:
-        kept.discard()
     has_begun = not publisher.evidence['record']['held']
     if kept is not None and terminal is not None and end == ABANDONED and has_begun and kept.is_wanted:
         terminal.say(_NOTICE.format(kept.name, kept.id))
     _report_end(status_handle, recorders, control, store, end, publisher.evidence)
+    if kept is not None and (end == DISCARD or not has_begun):
+        kept.discard()
     _remove_store(store, config['store_path'] if end == ABANDONED else None)
 
 
