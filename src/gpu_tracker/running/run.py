@@ -131,7 +131,7 @@ class Run:
                 self.files.hand_over()  # before the sampler, which cannot inherit the lock, takes one of its own
             session = Session(configuration)
             self.files.hand_over()
-            _import_for_end(with_report=not self._tracks_itself)
+            _import_for_end(with_report=not self._tracks_itself, keeps=self._keeps)
             ready = session.wait_until_ready()
         except BaseException as error:
             refusal = None
@@ -512,10 +512,12 @@ def _read_ended(pid: int) -> tuple[float | None, bool]:
     return command.own_cpu, stat.has_reaped(line)
 
 
-def _import_for_end(*, with_report: bool) -> None:
+def _import_for_end(*, with_report: bool, keeps: bool) -> None:
     """Import what the end of the run needs while the sampler starts: 2 ms, and 25 ms with the report."""
     from gpu_tracker.resources import chosen, settle  # noqa: F401, PLC0415
 
+    if keeps:
+        from gpu_tracker.running import numbered_runs  # noqa: F401, PLC0415
     if not with_report:
         return
     import json  # noqa: F401, PLC0415

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 
-from gpu_tracker.recording.schema import STOPPED
 from gpu_tracker.resources import RefusedError
 from gpu_tracker.sampler.kept_run import command_line
 
@@ -166,6 +164,8 @@ class Recorders:
         for member in self._members:
             member.finish(ended, totals, exit_code)
         if self._late is not None:
+            from gpu_tracker.recording.schema import STOPPED  # noqa: PLC0415 - the start does without
+
             self._late.end(is_kept=ended == STOPPED)
         self._unlock()
 
@@ -211,7 +211,7 @@ def open_recorders(config: SamplerConfiguration, context: Context, resources: Ma
         members.append(_open_recorder(request, config, context, resources, log, folder))
     elif request is not None and request['begins'] == 'with_regions' and log is not None:
         late = LateRecording(
-            request['path'], log, functools.partial(_open_recorder, request, config, context, resources, log, None)
+            request['path'], log, lambda: _open_recorder(request, config, context, resources, log, None)
         )
     if config['rank'] is not None:
         from gpu_tracker.recording.writing.live_record import LiveRecord  # noqa: PLC0415 - only in jobs
