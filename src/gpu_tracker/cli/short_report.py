@@ -88,15 +88,18 @@ def _surface() -> Surface:
 
 def read_recorded(recording: Recording, usage: ResourceUsage) -> Recorded:
     """Return the outermost regions of which there are several, and the curves of the GPUs that the run has used."""
-    from gpu_tracker.recording.reading.shown import region_figures  # noqa: PLC0415 - as above
+    from gpu_tracker.recording.reading import tree  # noqa: PLC0415 - most runs have no recording
 
-    figures = region_figures(recording)[0]
-    depths = Counter(len(found.path) for found in figures)
+    nodes, _ = tree.merged(recording.regions)
+    depths = Counter(len(node.path) for node in nodes)
     depth = next((depth for depth in sorted(depths) if depths[depth] > 1), max(depths, default=0))
     parts = [
         Part(found.path[-1], _seconds_of(found, recording), _gpu_percent(found) if usage.gpus else None)
-        for found in figures
-        if len(found.path) == depth
+        for found in (
+            tree.figures_of(node, recording.span_figures, recording.duration)
+            for node in nodes
+            if len(node.path) == depth
+        )
     ]
     places = {gpu.uuid: place_of(gpu) for gpu in usage.gpus or ()}
     numbers = {gpu.id: places[gpu.uuid] for gpu in recording.gpus if gpu.uuid in places}

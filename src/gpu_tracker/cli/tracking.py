@@ -217,16 +217,15 @@ def _advised(run: Run, request: Request, exit_code: int | None) -> ResourceUsage
         return recorded_in(recording)
 
     try:
-        recorded = _of_recording(run, facts) or RecordedFacts()
+        recorded = read_in_time(run.recording, facts) or RecordedFacts()
         return replace(usage, advice=advice_of(usage, run.require_totals(), exit_code, recorded))
     except Exception as error:  # noqa: BLE001 (the figures are what the user wants first)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return usage
 
 
-def _of_recording(run: Run, read: Callable[[Recording], Read]) -> Read | None:
-    """Return what ``read`` returns for the recording of an ended run; None if there is none, or if it takes long."""
-    path = run.recording
+def read_in_time(path: str | None, read: Callable[[Recording], Read]) -> Read | None:
+    """Return what ``read`` returns for a recording; None if there is none, if reading fails, or if it takes long."""
     if path is None:
         return None
     from gpu_tracker.background import call_in_time  # noqa: PLC0415 (as above)
@@ -238,7 +237,7 @@ def _of_recording(run: Run, read: Callable[[Recording], Read]) -> Read | None:
 
     try:
         return call_in_time(work, _LONGEST_READING)
-    except (GpuTrackerError, OSError):  # a TimeoutError is one
+    except Exception:  # noqa: BLE001 (whatever it is, a TimeoutError too, the report is worth more)
         return None
 
 
@@ -262,7 +261,7 @@ def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
                 usage,
                 request,
                 exit_code,
-                recorded=_of_recording(run, lambda one: short_report.read_recorded(one, usage)),
+                recorded=read_in_time(run.recording, lambda one: short_report.read_recorded(one, usage)),
                 recording=run.files.recording,
                 kept=run.number,
             )

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpu_tracker.cli.short_report import read_recorded
+from gpu_tracker.cli import tracking
+from gpu_tracker.cli.options import Values, parse
+from gpu_tracker.cli.request import Request, read_request
+from gpu_tracker.cli.short_report import print_report, read_recorded
+from gpu_tracker.cli.track import TEXT
 from gpu_tracker.recording.reading.recording import load
 from gpu_tracker.result.usage import GPUMemory, GPUPercentages, GPUUse
 from gpu_tracker.views.short_report import Part
@@ -15,10 +19,34 @@ from support.recordings import region, write_recording
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 
 def gpu(uuid: str) -> GPUUse:
     share, memory = GPUPercentages(50.0, 50.0), GPUMemory(4.0, 4.0, 0.0, 4.0)
     return GPUUse(1, 'nvidia', uuid, None, 'gigabytes', 40.0, memory, share, share, others_used_it=False)
+
+
+def request_of(*arguments: str) -> Request:
+    values = parse(TEXT, arguments)
+    assert isinstance(values, Values)
+    return read_request(values)
+
+
+def test_a_recording_that_cannot_be_read_adds_nothing(tmp_path: Path) -> None:
+    broken = tmp_path / 'run.db'
+    broken.write_text('no database')
+    assert tracking.read_in_time(str(broken), lambda recording: recording) is None
+    assert tracking.read_in_time(None, lambda recording: recording) is None
+    assert tracking.read_in_time(training(tmp_path / 'good.db'), lambda recording: recording.meta.exit_code) == 0
+
+
+def test_a_quiet_report_has_failures_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with load(training(tmp_path / 'run.db')) as recording:
+        usage = recording.summary(time_unit='minutes')
+    print_report(usage, request_of('-q', 'true'), 0)
+    print_report(usage, request_of('-q', '--tu=min', 'true'), -9)
+    assert capfd.readouterr() == ('', 'true   ended by SIGKILL after 0.167 minutes\n')
 
 
 def test_the_curve_of_a_gpu_that_the_run_has_used(tmp_path: Path) -> None:
