@@ -81,7 +81,7 @@ def _shortest(path: str) -> str:
 
 def _surface() -> Surface:
     symbols = symbols_of(os.environ)
-    if sys.stderr is not None and sys.stderr.encoding.lower() != 'utf-8':
+    if sys.stderr is not None and sys.stderr.encoding.lower().replace('-', '') != 'utf8':
         symbols = ASCII
     return Surface(screen.width(output.STANDARD_ERROR), symbols, screen.shows_colors(output.STANDARD_ERROR))
 
