@@ -48,6 +48,16 @@ def test_each_job_of_a_rule_is_a_rank(workflow: Path):
     assert (workflow / 'aligned' / 'a.txt').read_text() == 'done\n'
 
 
+def test_the_figures_are_in_the_columns_of_the_benchmark_files(workflow: Path):
+    header, *rows = (workflow / 'usage' / 'align.tsv').read_text().splitlines()
+    assert header == (workflow / 'benchmarks' / 'a.tsv').read_text().splitlines()[0]
+    for row, rank in zip(rows, merged_report(workflow / 'usage' / 'align')['ranks'], strict=True):
+        values = dict(zip(header.split('\t'), row.split('\t'), strict=True))
+        assert float(values['max_pss']) * MEBIBYTE == pytest.approx(rank['max_ram']['value'], abs=0.01 * MEBIBYTE)
+        assert float(values['cpu_time']) == pytest.approx(rank['cpu_seconds'], abs=0.01)
+        assert (values['max_vms'], values['io_in'] == 'NA') == ('NA', False)
+
+
 def test_memory_counts_once_and_in_the_benchmark_file_five_times(workflow: Path):
     """``max_rss`` is a sum over processes; ``max_pss`` of a sample has gpu-tracker itself in it."""
     for rank, sample in zip(merged_report(workflow / 'usage' / 'align')['ranks'], ['a', 'b'], strict=True):
