@@ -109,7 +109,7 @@ def pairs_of(comparison: Comparison) -> Iterator[Pair]:
         shown = [
             figure
             for figure in figures
-            if figure.name not in hidden and _region_of(figure) not in unpaired and _is_shown(figure)
+            if _is_shown(figure) and figure.name not in hidden and _region_of(figure) not in unpaired
         ]
         yield Pair(runs, ('', first.name, other.name, 'ratio', '95 % interval', 'verdict'), shown)
 
