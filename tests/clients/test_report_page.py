@@ -67,7 +67,7 @@ def test_what_is_drawn_is_what_was_recorded(browser, run: str, tmp_path: Path):
                 value, away = page.evaluate(NEAREST, ['ram', 1, row.t])
                 assert value == pytest.approx(row.combined_total_rss, rel=1e-4)
                 assert away <= 2
-        expect(page.locator('.key').first).to_contain_text('peak, between samples too: 13.8 MB')
+        expect(page.locator('[data-key=ram] + .key')).to_contain_text('peak, between samples too: 13.8 MB')
         assert page.evaluate(NEAREST, ['cpu', 3, 5]) == [pytest.approx(100.0), pytest.approx(0, abs=2)]
         assert page.evaluate(NEAREST, ['gpu', 1, 5]) == [70, pytest.approx(0, abs=2)]
         assert page.evaluate(NEAREST, ['gpu_ram', 1, 5]) == [pytest.approx(4 * GIB, rel=1e-4), pytest.approx(0, abs=2)]
@@ -96,7 +96,7 @@ def test_figures_regions_and_processes_are_there_without_any_script(browser, run
         bars = page.locator('.processes rect')
         assert [bar.get_attribute('x') for bar in bars.all()] == ['0.0', '100.0']
         assert [bar.get_attribute('width') for bar in bars.all()] == ['1000.0', '900.0']
-        assert 'warning: something to know' in page.locator('li').all_inner_texts()
+        assert 'warning: something to know' in page.locator('details li').all_text_contents()
         assert '<noscript><p>The charts need JavaScript' in page.content()
 
 
@@ -129,10 +129,10 @@ def test_the_keyboard_does_what_the_mouse_does(browser, run: str, tmp_path: Path
         page.keyboard.press('0')
         page.keyboard.press('ArrowRight')
         page.keyboard.press('ArrowRight')
-        key = page.locator('.key').first
+        key = page.locator('[data-key=ram] + .key')
         expect(key).to_contain_text('at 0.100 s')
         expect(key).to_contain_text('main process67.1 MB')
-        expect(page.locator('.key').nth(1)).to_contain_text('all processes150 %')
+        expect(page.locator('[data-key=cpu] + .key')).to_contain_text('all processes150 %')
         page.get_by_role('button', name='+', exact=True).click()
         assert page.evaluate(RANGES) == [[2.5, 7.5]] * 6
 
@@ -140,7 +140,7 @@ def test_the_keyboard_does_what_the_mouse_does(browser, run: str, tmp_path: Path
 def test_a_line_can_be_hidden_and_a_region_shaded(browser, run: str, tmp_path: Path):
     with opened(browser, page_of(tmp_path, run)) as page:
         page.locator('.chart canvas').nth(5).wait_for()
-        hides = page.locator('.key').first.get_by_role('button', name='main process')
+        hides = page.locator('[data-key=ram] + .key').get_by_role('button', name='main process')
         hides.click()
         expect(hides).to_have_attribute('aria-pressed', 'false')
         shown = "() => document.querySelector('[data-key=ram]').plot.series.map(({ show }) => show)"

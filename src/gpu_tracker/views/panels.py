@@ -166,7 +166,7 @@ def panels_of(
     stop: float | None = None,
     only: Iterable[str] = KEYS,
 ) -> list[Panel]:
-    """Return the panels of which something is known.
+    """Return the panels of which something is known; those of GPUs come first if the run had memory on one.
 
     :param most: Points of a line at most.
     :param start: From when on, in seconds; None: from the first sample.
@@ -176,8 +176,9 @@ def panels_of(
     is_whole = start is None and stop is None
     reader = _Reader(recording, recording.samples.between(start, stop), most, is_whole=is_whole)
     wanted = set(only)
-    found = [reader.panel(key) for key in KEYS if key in wanted]
-    return [panel for panel in found if panel is not None]
+    found = [panel for key in KEYS if key in wanted for panel in [reader.panel(key)] if panel is not None]
+    uses_gpus = any(panel.key == 'gpu_ram' and panel.lines[0].series.largest for panel in found)
+    return sorted(found, key=lambda panel: uses_gpus and not panel.key.startswith('gpu'))
 
 
 class _Reader:
@@ -208,7 +209,7 @@ class _Reader:
                 return None
             buckets = self._buckets([one.column for one in wanted], is_rate=kind.is_rate)
             lines = [_line(one, buckets.series[one.column], kind.scale, limit) for one in wanted]
-        known = tuple(line for line in lines if line.series.is_known)
+        known = tuple(line for line in lines if line.series.is_known and (key != 'power' or line.series.largest))
         if not known:
             return None
         peak = self._reported_peak() if key == 'ram' and self._is_whole else None

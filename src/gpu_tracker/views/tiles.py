@@ -38,12 +38,16 @@ def tiles_of(recording: Recording) -> list[Tile]:
     except RecordingError:
         return []
     found = []
-    for row, paths in figures.rows(usage):
+    rows = list(figures.rows(usage))
+    if figures.value(usage, _FULLEST) or figures.value(usage, 'max_gpu_ram.combined'):
+        rows.sort(key=lambda row: (row[0].section != 'compute_time', 'gpu' not in row[0].section))
+    for row, paths in rows:
         if row.note is not None:
             path = paths[-1]  # of all processes
             note = figures.fill(row.note, usage)
             if path == _FULLEST:
-                note = '; '.join(f'{gpu}: {line}' for gpu, line in figures.lines_of_gpus(usage))
+                lines = [f'{gpu}: {line}' for gpu, line in figures.lines_of_gpus(usage)]
+                note = f'of {figures.text(usage, "gpus.capacity")}' if len(lines) > 1 else lines[0]
             found.append(Tile(row.label, figures.value(usage, path), figures.text(usage, path), note))
     return found
 

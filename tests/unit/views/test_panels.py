@@ -11,7 +11,7 @@ from gpu_tracker.resources.gpu_activity import Activity
 from gpu_tracker.views.bands import Band, Shading, shading_of
 from gpu_tracker.views.panels import panels_of
 from support.pictured_run import GIB, MB, training
-from support.recordings import DEFAULT_COLUMNS, busy_rows, region, totals_of, write_recording
+from support.recordings import DEFAULT_COLUMNS, ENERGY_COLUMNS, busy_rows, region, totals_of, write_recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +55,17 @@ def test_lines_are_in_the_unit_of_their_panel(recording: Recording) -> None:
         'io': ('bytes/s', True),
         'power': ('watts', True),
     }
+
+
+def test_panels_of_gpus_come_first_if_the_run_had_memory_on_one(recording: Recording) -> None:
+    assert [panel.key for panel in panels_of(recording)] == ['gpu_ram', 'gpu', 'ram', 'cpu', 'io', 'power']
+
+
+def test_a_power_of_which_nothing_is_known_but_0_has_no_panel(tmp_path: Path) -> None:
+    rows = [(t, {**values, 'gpu_energy': 0.0}) for t, values in busy_rows(3)]
+    path = write_recording(tmp_path / 'run.db', columns=(*DEFAULT_COLUMNS, *ENERGY_COLUMNS), rows=rows)
+    with load(path) as found:
+        assert panels_of(found, only=['power']) == []
 
 
 def test_a_limit_is_drawn_where_much_of_it_was_used(recording: Recording) -> None:
@@ -123,7 +134,8 @@ def test_rates_are_taken_over_the_interval_and_50_ms_at_least(
 
 
 def test_the_reported_peak_of_a_whole_run_is_drawn(recording: Recording) -> None:
-    assert [panel.peak for panel in panels_of(recording)] == [totals_of('gpu')['ram']['combined'][0], *[None] * 5]
+    peaks = {panel.key: panel.peak for panel in panels_of(recording) if panel.peak is not None}
+    assert peaks == {'ram': totals_of('gpu')['ram']['combined'][0]}
     assert {panel.peak for panel in panels_of(recording, start=1.0)} == {None}
 
 

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.recording.reading.model import Gpu
 from gpu_tracker.recording.reading.recording import load
+from gpu_tracker.resources.building import build
+from gpu_tracker.result.usage import GPUMemory, GPUPercentages, GPUUse
+from gpu_tracker.units import Units
 from gpu_tracker.views.report_page import sections
 from gpu_tracker.views.report_page.elements import text_of
 from support.html_tables import Page
 from support.pictured_run import training
-from support.recordings import busy_rows, region, write_recording
+from support.recordings import busy_rows, region, totals_of, write_recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +38,61 @@ def test_ram_of_processes_is_named_as_the_largest_sample_which_may_be_below_the_
     ]
 
 
+def texts_of(found: Element | None) -> list[str]:
+    assert found is not None
+    return [''.join(part.itertext()) for part in found.iter() if part.tag in {'p', 'dd', 'summary', 'li'}]
+
+
+def test_a_run_that_has_failed_says_so_first(tmp_path: Path) -> None:
+    meta = {'exit_code': -9, 'oom_kills': 1, 'ended': 'stopped'}
+    with load(write_recording(tmp_path / 'run.db', meta=meta)) as recording:
+        found = sections.heading([recording], ['run.db'])
+    assert [(part.get('class'), part.text) for part in found][1:4] == [
+        ('failed', 'The program ended by SIGKILL.'),
+        ('failed', '1 process of this control group was killed for lack of memory.'),
+        ('facts', None),
+    ]
+
+
+def test_gpus_of_a_kind_are_counted(tmp_path: Path) -> None:
+    with load(training(tmp_path / 'run.db')) as recording:
+        found = sections.heading([recording], ['run.db'])
+    assert '2 x A100, 42.9 GB' in texts_of(found)
+
+
+def test_gpus_in_use_are_a_table_and_the_others_are_folded() -> None:
+    used, unused = (
+        GPUUse(
+            number,
+            'nvidia',
+            f'GPU-{number}',
+            'A100',
+            'gigabytes',
+            80.0,
+            GPUMemory(60.0, ram, 0.0, ram),
+            GPUPercentages(busy, busy),
+            GPUPercentages(own, own),
+            others_used_it=True,
+        )
+        for number, ram, busy, own in ((1, 40.5, 50.0, None), (0, 0.0, 90.0, 0.0))
+    )
+    units = Units('gigabytes', 'gigabytes', 'seconds', None)
+    usage = replace(build(totals_of('gpu'), units), gpus=(unused, used))
+    gpus = [Gpu(number, f'GPU-{number}', 'A100', 80_000_000_000) for number in range(3)]
+    found = sections.gpus(SimpleNamespace(summary=lambda: usage, gpus=gpus), 'GPUs')
+    assert rows_of(found) == [
+        ['GPU', 'Memory, most', 'of', 'Busy, mean', 'Busy by this run, mean'],
+        ['GPU 1', '40.5 GB', '80 GB', '50 %', 'N/A'],
+    ]
+    assert texts_of(found) == ['2 more that the run did not use', 'A100, 80 GB, GPU-0', 'A100, 80 GB, GPU-2']
+    assert sections.gpus(SimpleNamespace(summary=lambda: usage, gpus=gpus[:1]), 'GPUs') is None
+
+
+def test_advice_is_a_list() -> None:
+    assert sections.advice_list(()) is None
+    assert texts_of(sections.advice_list(['Use 2 workers.', 'Use GPU 1.'])) == ['Use 2 workers.', 'Use GPU 1.']
+
+
 def test_ram_of_a_region_is_what_was_seen_rather_than_an_old_peak_of_its_process(tmp_path: Path) -> None:
     """A high-water mark that did not rise in a region is only an upper bound."""
     regions = [region(1, 'load', 2.0, 3.0, peaks=(532_000_000, 532_000_000))]
@@ -45,8 +106,8 @@ def test_ram_of_a_region_is_what_was_seen_rather_than_an_old_peak_of_its_process
 @pytest.mark.parametrize(
     ('meta', 'problem'),
     [
-        ({'exit_code': 3}, 'The run failed: it ended with exit code 3.'),
-        ({'exit_code': -9}, 'The run failed: it ended by SIGKILL.'),
+        ({'exit_code': 3}, 'The program ended with exit code 3.'),
+        ({'exit_code': -9}, 'The program ended by SIGKILL.'),
         (
             {'ended': 'abandoned', 'exit_code': None},
             'The tracker was killed, or ended without a stop: figures are up to the last commit.',

@@ -68,6 +68,17 @@ def test_elements_escape_what_is_in_them() -> None:
     assert text_of(found) == '<p class="&quot;x&quot;" aria-label="<">a &lt; b<b>&amp;</b> ?[1m</p>'
 
 
+def test_figures_of_gpus_come_first_if_the_run_had_memory_on_one(tmp_path: Path) -> None:
+    (tmp_path / 'plain').mkdir()
+    assert list(shown(tmp_path, 'gpu'))[:3] == ['Time', 'Peak GPU memory', 'GPU utilization, mean']
+    assert list(shown(tmp_path / 'plain', 'plain'))[:2] == ['Time', 'Peak RAM']
+
+
+def test_a_table_has_no_empty_columns() -> None:
+    found = text_of(table(['A', 'B', 'C'], [['x', '', '1'], ['y', '', '']]))
+    assert (found.count('<th scope="col"'), found.count('<td')) == (2, 2)
+
+
 def test_a_table_names_its_rows_and_columns() -> None:
     found = text_of(table(['A', 'B'], [['x', '1']]))
     assert found == (

@@ -41,19 +41,20 @@ def element(name: str, *children: Element | str | None, **attributes: str | None
 def table(
     titles: Sequence[str], rows: Iterable[Sequence[Element | str]], texts: Sequence[int] = (0,), **attributes: str
 ) -> Element:
-    """Return a table in a box that can be scrolled where the table is wider than the screen.
+    """Return a table in a box that can be scrolled where the table is wider than the screen, without empty columns.
 
     :param texts: The columns without numbers; numbers are aligned to the right.
     """
-    classes = [None if place in texts else 'number' for place in range(len(titles))]
-    head = element(
-        'tr', *(element('th', title, scope='col', class_=of) for title, of in zip(titles, classes, strict=True))
-    )
+    cells = list(rows)
+    places = [place for place in range(len(titles)) if not place or any(row[place] != '' for row in cells)]
+    classes = {place: None if place in texts else 'number' for place in places}
+    head = element('tr', *(element('th', titles[place], scope='col', class_=classes[place]) for place in places))
     body = element('tbody')
-    for row in rows:
+    for row in cells:
         line = SubElement(body, 'tr')
-        for place, (cell, of) in enumerate(zip(row, classes, strict=True)):
-            line.append(element('td' if place else 'th', cell, class_=of, **({} if place else {'scope': 'row'})))
+        for place in places:
+            scope = {} if place else {'scope': 'row'}
+            line.append(element('td' if place else 'th', row[place], class_=classes[place], **scope))
     return element('div', element('table', element('thead', head), body, **attributes), class_='wide')
 
 
@@ -64,6 +65,11 @@ def definitions(class_: str, entries: Iterable[tuple[str, ...]]) -> Element:
         for title, text, *notes in entries
     ]
     return element('dl', *parts, class_=class_)
+
+
+def folded(title: str, *children: Element | str | None) -> Element:
+    """Return elements that are shown when their title is pressed."""
+    return element('details', element('summary', title), *children)
 
 
 def level(name: str, depth: int) -> Element:

@@ -18,7 +18,7 @@ from gpu_tracker.views.report_page.chart_data import as_json
 from gpu_tracker.views.report_page.elements import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from importlib.resources.abc import Traversable
     from xml.etree.ElementTree import Element
 
@@ -80,12 +80,10 @@ def html_page(
         sections.heading(recordings, names),
         sections.advice(recordings, names),
         sections.figures(recordings, names),
+        *_of_each(sections.gpus, 'GPUs', recordings, names),
         sections.charts(panels, names, part),
         sections.regions(lines, names, left_out, has_gpus=has_gpus),
-        *(
-            sections.processes(recording, f'Processes of {name}' if len(names) > 1 else 'Processes')
-            for recording, name in zip(recordings, names, strict=True)
-        ),
+        *_of_each(sections.processes, 'Processes', recordings, names),
         sections.sampling_of_all(recordings, names),
     ]
     spans = [[line.spans for line in of_run] for of_run in lines]
@@ -118,6 +116,17 @@ def document(title: str, style: str, parts: Iterable[Element | None], script: st
         body='\n'.join(text_of(part) for part in parts if part is not None),
         scripts=scripts,
     )
+
+
+def _of_each(
+    section: Callable[[Recording, str], Element | None],
+    title: str,
+    recordings: Sequence[Recording],
+    names: Sequence[str],
+) -> Iterator[Element | None]:
+    """Yield a section of each run, with the name of the run in its title if there are several."""
+    for recording, name in zip(recordings, names, strict=True):
+        yield section(recording, f'{title} of {name}' if len(names) > 1 else title)
 
 
 def _count_lines(recordings: Sequence[Recording]) -> int:

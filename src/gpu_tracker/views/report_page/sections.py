@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.advice import advice_in
 from gpu_tracker.control_groups.oom_kills import sentence
-from gpu_tracker.figures import figure
+from gpu_tracker.errors import RecordingError
+from gpu_tracker.figures import figure, fullest_first, place_of, text
 from gpu_tracker.job import place_in_job
 from gpu_tracker.recording.reading import tree
 from gpu_tracker.recording.reading.model import or_unknown
@@ -15,8 +17,9 @@ from gpu_tracker.recording.reading.shown import bounded, process_figures
 from gpu_tracker.recording.schema import ABANDONED
 from gpu_tracker.result.sampling import record_of
 from gpu_tracker.system.terminal_text import shortened
+from gpu_tracker.vendors import label
 from gpu_tracker.views.bands import name_of
-from gpu_tracker.views.report_page.elements import bar, definitions, element, level, table
+from gpu_tracker.views.report_page.elements import bar, definitions, element, folded, level, table
 from gpu_tracker.views.tiles import difference, tiles_of
 
 if TYPE_CHECKING:
@@ -57,18 +60,19 @@ def heading(recordings: Sequence[Recording], names: Sequence[str]) -> Element:
         for run, name in zip(recordings, names, strict=True)
     ]
     title = element('h1', f'{len(recordings)} runs side by side')
-    return element('header', title, element('div', *runs, class_='runs'), *_problems(recordings))
+    return element('header', title, *_problems(recordings), element('div', *runs, class_='runs'))
 
 
 def _facts(recording: Recording) -> Element:
     meta = recording.meta
+    kinds = Counter((gpu.name, gpu.total_ram) for gpu in recording.gpus)
     pairs = [
         ('Host', or_unknown(meta.host)),
         *(() if meta.job is None else [('Job', place_in_job(meta.job))]),
         ('Machine', f'{or_unknown(meta.cores)} cores, {figure(meta.ram_capacity, "bytes")} RAM'),
         *(
-            (f'GPU {number}', f'{or_unknown(gpu.name)}, {figure(gpu.total_ram, "bytes")}')
-            for number, gpu in enumerate(recording.gpus)
+            ('GPU', f'{f"{count} x " if count > 1 else ""}{or_unknown(name)}, {figure(total, "bytes")}')
+            for (name, total), count in kinds.items()
         ),
         ('Started', _started(meta.started)),
         ('Recorded', figure(recording.duration, 'seconds')),
@@ -99,16 +103,19 @@ def _problems(recordings: Sequence[Recording]) -> Iterator[Element]:
             (meta.samples_lost, 'samples could not be written'),
             (meta.region_lines_lost, 'lines of the log of regions could not be kept'),
         ]
-        texts = [f'{count:,} {what}.' for count, what in lost if count]
+        if meta.exit_code or meta.termination_reason:
+            yield element('p', f'The program ended {meta.exit_in_words}.', class_='failed')
         if meta.oom_kills:
-            texts.append(sentence(meta.oom_kills))
+            yield element('p', sentence(meta.oom_kills), class_='failed')
+        texts = [f'{count:,} {what}.' for count, what in lost if count]
         if not meta.is_complete:
-            why = 'The tracker was killed, or ended without a stop' if meta.ended == ABANDONED else _NOT_ENDED
-            texts.insert(0, f'{why}: figures are up to the last commit.')
-        elif meta.exit_code:
-            texts.insert(0, f'The run failed: it ended {meta.exit_in_words}.')
-        for text in texts:
-            yield element('p', text, class_='problem')
+            is_killed = meta.ended == ABANDONED
+            why = 'The tracker was killed, or ended without a stop' if is_killed else _NOT_ENDED
+            yield element(
+                'p', f'{why}: figures are up to the last commit.', class_='failed' if is_killed else 'problem'
+            )
+        for problem in texts:
+            yield element('p', problem, class_='problem')
 
 
 def advice(recordings: Sequence[Recording], names: Sequence[str]) -> Element | None:
@@ -125,7 +132,7 @@ def advice(recordings: Sequence[Recording], names: Sequence[str]) -> Element | N
 def advice_list(texts: Sequence[str]) -> Element | None:
     """Return a list of advice; None: there is none."""
     found = [element('li', text) for text in texts]
-    return element('section', element('h2', 'Next time'), element('ul', *found), class_='advice') if found else None
+    return element('section', element('h2', 'Advice'), element('ul', *found), class_='advice') if found else None
 
 
 def figures(recordings: Sequence[Recording], names: Sequence[str]) -> Element | None:
@@ -147,6 +154,37 @@ def figures(recordings: Sequence[Recording], names: Sequence[str]) -> Element | 
         rows.append([title, cells[0], *_alternating(cells[1:], changes)])
     heads = ['Figure', names[0], *_alternating(names[1:], ['difference'] * (len(names) - 1))]
     return element('section', heading, table(heads, rows))
+
+
+def gpus(recording: Recording, title: str) -> Element | None:
+    """Return what the run used of each GPU, fullest first; nothing for a machine with one GPU, which the tiles have."""
+    try:
+        usage = recording.summary()
+    except RecordingError:
+        return None
+    if not usage.gpus or len(recording.gpus) < 2:  # noqa: PLR2004 - several
+        return None
+    found = fullest_first(usage)
+    in_use = [gpu for gpu in found if gpu.max_ram.combined != 0 or gpu.own_utilization.max_percent]
+    rows = [
+        [
+            label(gpu.vendor, gpu.index),
+            *(
+                text(usage, f'gpus.{place_of(gpu)}.{path}')
+                for path in ('max_ram.combined', 'capacity', 'utilization.mean_percent', 'own_utilization.mean_percent')
+            ),
+        ]
+        for gpu in in_use
+    ]
+    uuids = {gpu.uuid for gpu in in_use}
+    others = [
+        element('li', f'{or_unknown(gpu.name)}, {figure(gpu.total_ram, "bytes")}, {gpu.uuid}')
+        for gpu in recording.gpus
+        if gpu.uuid not in uuids
+    ]
+    heads = ['GPU', 'Memory, most', 'of', 'Busy, mean', 'Busy by this run, mean']
+    rest = folded(f'{len(others)} more that the run did not use', element('ul', *others)) if others else None
+    return element('section', element('h2', title), table(heads, rows) if rows else None, rest)
 
 
 def charts(runs: Sequence[Sequence[Panel]], names: Sequence[str], part: str) -> Element | None:
@@ -353,7 +391,7 @@ def sampling_of_all(recordings: Sequence[Recording], names: Sequence[str]) -> El
         'The peak of RAM may be above all points of its chart: the kernel knows of peaks between two samples.',
     )
     marks = [element('p', hint, class_='hint') for hint in hints]
-    return element('section', element('h2', 'How it was sampled'), *parts, *marks)
+    return element('section', folded('How it was sampled', *parts, *marks))
 
 
 def _alternating(first: Sequence[str], second: Sequence[str]) -> Iterator[str]:
