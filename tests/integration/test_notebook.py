@@ -18,6 +18,7 @@ from support.waiting import TIMEOUT
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / 'examples' / 'track_in_a_notebook.ipynb'
 GIB = 2**30
+SQUARES = 'squares = [number * number for number in range(3_000_000)]'
 TITLES = ['', 'Main', 'Descendants', 'Combined', 'Over time']
 COLORS = re.compile(r'\x1b\[[0-9;]*m')
 CHILD = 'import time; begin = time.monotonic(); parts = bytearray(10**7)\nwhile time.monotonic() < begin + 0.5: pass'
@@ -167,7 +168,12 @@ def test_a_cell_has_its_value_and_below_it_what_it_has_used(outputs) -> None:
         'GPU busy by this run, mean',
     ]  # fmt: skip
     assert rows['Peak memory of one GPU'][:3] == ['0 B', '0 B', '0 B']
-    assert shown.data['text/plain'].startswith('Time        ')  # for terminals
+    title, growth, first, *_ = shown.data['text/plain'].splitlines()  # for terminals
+    assert (title, first[:12]) == (SQUARES, 'Time        ')
+    size = r'\d[\d.]* [kMG]?B'
+    assert re.fullmatch(f'RAM: before {size}, peak (≥ )?{size}, added (≥ )?{size}', growth)
+    assert f'<b>{SQUARES}</b>' in shown.data['text/html']
+    assert growth in shown.data['text/html']
 
 
 def test_regions_are_a_table_of_their_own(outputs) -> None:

@@ -111,7 +111,8 @@ class CellTracking:
         if self._tracked is not None:
             raise UsageError('%%track is tracking this cell already')
         if self._cell is not None:  # else the cell is run without events and output: nothing could stop, and be shown
-            self._tracked = TrackedCode(self._shell, request)
+            code = (self._cell.raw_cell or '').partition('\n')[2]  # behind the line of the magic
+            self._tracked = TrackedCode(self._shell, request, code)
 
     def _run(self, code: str, request: Request, namespace: dict[str, Any]) -> object:
         """Run code, and return the value of its last expression."""
@@ -128,7 +129,7 @@ class CellTracking:
             if 'outside' in str(error) and re.search(r'\b(await|async)\b', code):
                 raise UsageError('%track cannot await; put %%track into the first line of the cell') from None
             raise
-        tracked = TrackedCode(shell, request)
+        tracked = TrackedCode(shell, request, code)
         try:
             exec(statements, shell.user_ns, namespace)  # noqa: S102 - what the user has typed
             return eval(expression, shell.user_ns, namespace)  # noqa: S307 - as above

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 
 from IPython.display import display
 
-from gpu_tracker.errors import GpuTrackerError, ParameterError
+from gpu_tracker.errors import GpuTrackerError, ParameterError, RecordingError
 from gpu_tracker.notebook.options import refusal
 from gpu_tracker.recording.reading.recording import load
 from gpu_tracker.result.formats import as_summary
 from gpu_tracker.tracker import Tracker
+from gpu_tracker.views.html import growth, heading, paragraph
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from gpu_tracker.notebook.options import Request
+    from gpu_tracker.result.usage import ResourceUsage
 
 
 class TrackedCode:
@@ -27,11 +29,13 @@ class TrackedCode:
     The run is recorded, since sparklines and report are made of recordings: into a folder of its own where no file was
     asked for, which is removed once all is shown.
 
+    :param code: What is tracked; its first line is the title of the tables.
     :raises UsageError: where an option has a value that cannot be used.
     """
 
-    def __init__(self, shell: InteractiveShell, request: Request) -> None:
+    def __init__(self, shell: InteractiveShell, request: Request, code: str) -> None:
         self._shell = shell
+        self._title = next(filter(None, map(str.strip, code.splitlines())), '')
         self._request = request
         self._owner = os.getpid()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -65,7 +69,12 @@ class TrackedCode:
             self._remove_folder()
 
     def _show(self, tracker: Tracker) -> None:
-        shown = {'text/html': tracker._repr_html_(), 'text/plain': as_summary(tracker.resource_usage)}
+        usage = tracker.resource_usage
+        lines = self._growth(usage)
+        shown = {
+            'text/html': ''.join([heading(self._title), *map(paragraph, lines), tracker._repr_html_() or '']),
+            'text/plain': '\n'.join([self._title, *lines, as_summary(usage)]),
+        }
         display(shown, raw=True)
         if self._request.variable is not None:
             _ = tracker.regions  # the tracker keeps them, and the recording may be removed
@@ -74,6 +83,16 @@ class TrackedCode:
             with load(self._recording) as recording:
                 frame = recording.report()
             display(frame)
+
+    def _growth(self, usage: ResourceUsage) -> list[str]:
+        """Return how much memory was added; nothing if there is no recording that says so."""
+        if self._recording is None:
+            return []
+        try:
+            with load(self._recording) as recording:
+                return growth(usage, recording)
+        except RecordingError:
+            return []
 
     def _private_file(self) -> str | None:
         """Return a path in a folder of its own; None where there is no room: then there are no sparklines."""

@@ -69,6 +69,12 @@ _CURVES: dict[str, tuple[str, float]] = {
 }
 """Column -> the unit of its curve, and 1 of the curve in that unit; a counter's curve is its growth in a second."""
 
+_GROWTHS = (
+    ('RAM', 'max_ram.combined.total_rss', 'combined_total_rss'),
+    ('GPU memory', 'max_gpu_ram.combined', 'combined_gpu_ram'),
+)
+"""What has grown: its name, the path of its peak, and the column of its samples."""
+
 _REGION_HINTS = {
     'share': 'of the run',
     'thread_cpu': 'of the threads of the calls',
@@ -103,6 +109,24 @@ def tracker_html(usage: ResourceUsage, path: str | None) -> str:
             return usage_html(usage, curves_of(recording, _CURVES)) + _regions(recording)
     except RecordingError:
         return usage_html(usage)
+
+
+def growth(usage: ResourceUsage, recording: Recording) -> list[str]:
+    """Return a line on RAM, and one on GPU memory if some was used: before, at the peak, and added."""
+    first = next(iter(recording.samples), None)
+    found = []
+    for name, path, column in _GROWTHS:
+        peak = figures.value(usage, path)
+        before: float | None = getattr(first, column, None)
+        if peak == 0:
+            continue
+        added = None if peak is None or before is None else max(0.0, peak - before)
+        mark = figures.AT_LEAST if path in usage.lower_bounds and added is not None else ''
+        found.append(
+            f'{name}: before {figures.figure(before, "bytes")}, peak {figures.text(usage, path)}, '
+            f'added {mark}{figures.figure(added, "bytes")}'
+        )
+    return found
 
 
 def recording_html(recording: Recording) -> str:
@@ -149,6 +173,11 @@ def paragraph(text: str) -> str:
     return f'<div style="font-size:13px;margin:2px 0">{escape(shortened(printable(text), _WIDEST))}</div>'
 
 
+def heading(text: str) -> str:
+    """Return a line of text in bold, which is escaped and cut as in :func:`paragraph`."""
+    return f'<div style="font-size:13px;margin:2px 0"><b>{escape(shortened(printable(text), _WIDEST))}</b></div>'
+
+
 def _raw_cell(content: str, *, is_number: bool = True, hint: str = '', span: int = 1) -> str:
     columns = f' colspan="{span}"' if span > 1 else ''
     return f'<td style="{_style(is_number=is_number)}"{columns}{_hint(hint)}>{content}</td>'
@@ -187,11 +216,7 @@ def _heading(recording: Recording) -> str:
     command = shlex.join(meta.command) if meta.command else f'process {meta.root_pid or "N/A"}'
     interval = '' if meta.interval is None else f' every {meta.interval:g} s'
     facts = [meta.host, meta.started, f'{len(recording.samples):,} samples{interval}', shown.ending(recording)]
-    name = escape(shortened(printable(command), _WIDEST))
-    return (
-        f'<div style="font-size:13px;margin:2px 0"><b>{name}</b></div>'
-        f'{paragraph(", ".join(fact for fact in facts if fact))}'
-    )
+    return f'{heading(command)}{paragraph(", ".join(fact for fact in facts if fact))}'
 
 
 def _regions(recording: Recording) -> str:

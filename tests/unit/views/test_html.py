@@ -16,7 +16,7 @@ from gpu_tracker.recording.reading.recording import load
 from gpu_tracker.resources.building import build
 from gpu_tracker.tracker import Tracker
 from gpu_tracker.units import Units
-from gpu_tracker.views.html import MOST_ROWS, cell, tracker_html, usage_html
+from gpu_tracker.views.html import MOST_ROWS, cell, growth, tracker_html, usage_html
 from gpu_tracker.views.sparklines import Curve, sparkline
 from support.compared_runs import MB, run
 from support.html_tables import Page
@@ -270,3 +270,21 @@ def test_a_comparison_has_the_tables_and_notes_of_its_text(tmp_path: Path) -> No
 @pytest.mark.parametrize('name', ['plain', 'gpu', 'mig', 'io', 'energy', 'cuda', 'foreign_process'])
 def test_every_recorded_run_has_a_table(name: str) -> None:
     assert rows_of(usage_of(name))[1][0] == 'Time'
+
+
+def test_memory_that_was_added_is_the_peak_without_what_was_there_before(tmp_path: Path) -> None:
+    rows = [(float(t), {'combined_total_rss': (80 + t) * MB, 'combined_gpu_ram': 2000 * MB}) for t in range(3)]
+    usage = usage_of('plain', ram={'combined': [200 * MB, None, None]}, gpu={'combined': 5000 * MB})
+    with load(write_recording(tmp_path / 'run.db', rows=rows)) as recording:
+        lines = growth(usage, recording)
+    assert lines == [
+        'RAM: before 80 MB, peak 200 MB, added 120 MB',
+        'GPU memory: before 2 GB, peak 5 GB, added 3 GB',
+    ]
+
+
+def test_memory_before_is_unknown_without_a_sample(tmp_path: Path) -> None:
+    with load(write_recording(tmp_path / 'run.db')) as recording:
+        assert growth(usage_of('plain', ram={'combined': [200 * MB, None, None]}), recording) == [
+            'RAM: before N/A, peak 200 MB, added N/A'
+        ]
