@@ -246,9 +246,9 @@ def _cores(usage: ResourceUsage, batch: Mapping[str, Any]) -> tuple[float | None
         allowed = group.allowed_cores
         by = 'quota' if group.cpu_limit == allowed else 'affinity'
     requested = _number(batch, 'cores')
-    if requested is not None and (allowed is None or requested < allowed):
-        return requested, 'request'
-    return allowed, by
+    if requested is None or (by in {'affinity', 'quota'} and allowed is not None and allowed < requested):
+        return allowed, by
+    return requested if allowed is None else min(requested, allowed), 'request'
 
 
 def _gpu_facts(usage: ResourceUsage, gpu: GPUUse) -> GPUFacts:

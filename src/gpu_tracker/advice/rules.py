@@ -291,10 +291,9 @@ def _growth(sizes: Sequence[float], facts: Facts, limits: Thresholds) -> float |
     steps = [after - before for before, after in pairwise(later)]
     slope = _median((later[j] - later[i]) / (j - i) for i in range(last) for j in range(i + 1, last + 1))
     growth = slope * last
-    is_steady = (
-        sum(step > 0 for step in steps) >= limits.growth_rising_share * last
-        and max(steps) <= limits.growth_largest_step * growth
-    )
+    middle = len(later) // 2
+    lows_rise = min(later[middle:]) - min(later[:middle]) >= limits.growth_low_share * growth
+    is_steady = lows_rise and max(steps) <= limits.growth_largest_step * slope
     is_large = growth >= max(limits.growth_bytes, limits.growth_share * facts.ram_peak_bytes)
     return slope / stride if is_steady and is_large else None
 

@@ -29,8 +29,8 @@ class Thresholds:
     :ivar growth_points: Calls or minutes that show a growth.
     :ivar growth_bytes: The growth in the later half of them.
     :ivar growth_share: The same as a share of the peak.
-    :ivar growth_rising_share: The share of steps that rise.
-    :ivar growth_largest_step: The share of the growth that a single step may have.
+    :ivar growth_low_share: The share of the growth by which its second half lies above the first, at their lowest.
+    :ivar growth_largest_step: The largest step, as a multiple of the mean step.
     :ivar swap_share: Swapped memory, as a share of the peak of RAM.
     :ivar major_faults_per_second: Page faults that read from disk.
     :ivar throttled_share: Throttled seconds, as a share of the time that the run took.
@@ -58,8 +58,8 @@ class Thresholds:
     growth_points: float = 6
     growth_bytes: float = 50e6
     growth_share: float = 0.05
-    growth_rising_share: float = 0.75
-    growth_largest_step: float = 0.6
+    growth_low_share: float = 0.25
+    growth_largest_step: float = 3
     swap_share: float = 0.1
     major_faults_per_second: float = 100
     throttled_share: float = 0.05

@@ -85,6 +85,19 @@ def test_what_restricts_the_cores(limit: float | None, by: str) -> None:
     assert (alone.cores_allowed, alone.cores_allowed_by, alone.batch) == (4, 'machine', None)
 
 
+@pytest.mark.parametrize(
+    ('requested', 'allowed', 'expected'),
+    [(4, None, (4, 'request')), (2, None, (2, 'request')), (8, 2.0, (2.0, 'affinity')), (1, 2.0, (1, 'request'))],
+)
+def test_a_request_of_all_cores_of_the_machine_restricts_them_too(
+    requested: int, allowed: float | None, expected: tuple[float, str]
+) -> None:
+    group = None if allowed is None else ControlGroupUsage('bytes', None, None, None, allowed, 0, None)
+    cpu = replace(a_run().cpu_utilization, system_core_count=4)
+    found = facts({'batch': {'cores': requested}}, control_group=group, cpu_utilization=cpu)
+    assert (found.cores_allowed, found.cores_allowed_by) == expected
+
+
 def test_one_of_several_ranks_gets_no_options_of_the_batch_system() -> None:
     assert facts(job=JobIdentity('slurm', rank=3, size=8)).batch is None
     assert facts(job=JobIdentity('slurm', rank=0, size=1)).batch == 'slurm'

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpu_tracker.advice.facts import Facts, GPUFacts, RankFacts, RegionFacts
-from gpu_tracker.advice.rules import RULES, advise
+from gpu_tracker.advice.rules import RULES, advise, ram_grows
 from gpu_tracker.advice.site import Site
+from gpu_tracker.advice.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,3 +57,37 @@ def test_each_line_has_its_figures() -> None:
     for situation in SITUATIONS:
         for advice in advise(facts_from(situation.facts), Site()):
             assert advice.figures, advice
+
+
+def growth_of(*megabytes: float) -> float | None:
+    sizes = tuple(size * 1e6 for size in megabytes)
+    advice = ram_grows(Facts(seconds=600, ram_peak_bytes=max(sizes), ram_per_minute_bytes=sizes), Thresholds())
+    return None if advice is None else advice.figures['bytes_per_minute']
+
+
+def test_a_growth_is_found_in_spite_of_noise() -> None:
+    noise = (0, 3, -2, 4, 1, -3, 2, 0, -1, 3)
+    found = growth_of(*(300 + 20 * minute + noise[minute % 10] for minute in range(20)))
+    assert found == pytest.approx(20e6, rel=0.03)
+
+
+def test_a_growth_of_many_calls_is_found_in_some_of_them() -> None:
+    assert growth_of(*(100 + 0.5 * call for call in range(1000))) == pytest.approx(0.5e6)
+
+
+@pytest.mark.parametrize(
+    'sizes',
+    [
+        (100,) * 20,
+        (*(100,) * 15, *(900,) * 5),
+        (*(100,) * 14, *(500,) * 3, *(900,) * 3),
+        tuple(100 * (call % 5) + 100 for call in range(20)),
+        tuple(300 + 60 * (call % 2) for call in range(20)),
+        (*range(100, 1100, 100), *(1100,) * 10),
+        (100, 200, 300, 400, 500),
+        tuple(1000 + call for call in range(40)),
+    ],
+    ids=['level', 'one step', 'two steps', 'sawtooth', 'up and down', 'warm-up', 'too few', 'too little'],
+)
+def test_no_growth(sizes: tuple[float, ...]) -> None:
+    assert growth_of(*sizes) is None
