@@ -1,13 +1,13 @@
-"""What the GPU driver reports, asked in a thread: a call into a driver may hang for ever, and cannot be interrupted."""
+"""What NVIDIA's driver reports to the monitor at one poll, and when the driver is opened."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.background import in_thread
 from gpu_tracker.errors import GpuError
+from gpu_tracker.gpus.driver import Driver as DriverThread
 from gpu_tracker.gpus.opening import BACKENDS
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ _AWAITED = DriverAnswer(problem='the GPU driver does not answer', is_awaited=Tru
 
 
 class Driver:
-    """The driver of NVIDIA's GPUs, opened when it is there and kept open; one thread at a time asks it.
+    """The driver of NVIDIA's GPUs, opened when it is there and kept open.
 
-    :param opener: Opens it; None where it is missing.
+    :param opener: Opens it; returns None if it is missing.
     :param timeout: Seconds that a poll waits for an answer.
-    :param clock: Returns the seconds that have passed.
+    :param clock: Monotonic seconds.
     """
 
     def __init__(
@@ -60,15 +60,13 @@ class Driver:
         timeout: float = TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._opener = opener
+        self._driver = DriverThread('nvidia', opener)
         self._timeout = timeout
         self._clock = clock
-        self._question: asyncio.Future[DriverAnswer] | None = None
         self._is_outdated = False
         """Whether it is to be opened anew."""
-        self._backend: GpuBackend | None = None
         self._problem: str | None = None
-        self._opened_at = 0.0
+        self._opened_at: float | None = None
         self._next_attempt = float('-inf')
 
     async def poll(self) -> DriverAnswer:
@@ -77,66 +75,47 @@ class Driver:
         An answer that does not come in time is old when it comes: the poll after that asks anew. Until then polls
         return at once.
         """
-        if self._question is not None:
-            if not self._question.done():
-                return _AWAITED
-            self._take_answer(self._question)
-        question = self._question = asyncio.ensure_future(in_thread(self._ask))
-        await asyncio.wait([question], timeout=self._timeout)
-        return self._take_answer(question) if question.done() else _AWAITED
+        return await in_thread(self._poll)
 
     def open_anew(self) -> None:
         """Have the driver opened anew at the next poll: there may be another GPU."""
         self._is_outdated = True
 
     async def close(self) -> None:
-        """Let go of the driver; if it has not answered yet, only the end of this process lets go."""
-        if self._question is None or self._question.done():
-            closing = asyncio.ensure_future(in_thread(self._close))
-            await asyncio.wait([closing], timeout=self._timeout)
+        """Let go of the driver; if it does not answer, only the end of this process lets go."""
+        await in_thread(self._close)
 
-    def _take_answer(self, question: asyncio.Future[DriverAnswer]) -> DriverAnswer:
-        self._question = None
-        return question.result()
-
-    def _ask(self) -> DriverAnswer:
+    def _poll(self) -> DriverAnswer:
         if self._is_outdated:
-            self._is_outdated = False
             self._close()
-        was_open = self._backend is not None
-        backend = self._backend or self._open()
-        if backend is None:
+            self._is_outdated = self._driver.backend is not None
+        was_open = self._driver.backend is not None
+        began = self._clock()
+        if not was_open and began < self._next_attempt:
             return DriverAnswer(None, self._problem)
+        self._problem = None
+        gpus: tuple[GpuReading, ...] | None
         try:
-            gpus = tuple(backend.survey(with_sensors=False))
-        except GpuError as error:  # it was loaded anew, or is lost
+            self._driver.ask(lambda backend: tuple(backend.survey(with_sensors=False)))
+            gpus = self._driver.answer(self._timeout)
+        except TimeoutError:
+            return _AWAITED
+        except GpuError as error:  # it was loaded anew, is lost, or does not work
             self._close()
-            self._fail(error, retry=0.0 if was_open else RETRY)
+            self._problem = str(error)
+            self._next_attempt = self._clock() + (0.0 if was_open else RETRY)
             return DriverAnswer(None, self._problem)
-        if self._clock() - self._opened_at >= ANEW and (not gpus or any(gpu.problem is not None for gpu in gpus)):
+        now = self._clock()
+        if gpus is None:
+            if now - began > CHEAP:
+                self._next_attempt = now + RETRY
+            return DriverAnswer()
+        if self._opened_at is None:
+            self._opened_at = now
+        if now - self._opened_at >= ANEW and (not gpus or any(gpu.problem is not None for gpu in gpus)):
             self._is_outdated = True
         return DriverAnswer(gpus)
 
     def _close(self) -> None:
-        if self._backend is not None:
-            self._backend.close()
-        self._backend = None
-
-    def _open(self) -> GpuBackend | None:
-        began = self._clock()
-        if began < self._next_attempt:
-            return None
-        self._problem = None
-        try:
-            self._backend = self._opener()
-        except GpuError as error:
-            self._fail(error, retry=RETRY)
-            return None
-        self._opened_at = self._clock()
-        if self._backend is None and self._opened_at - began > CHEAP:
-            self._next_attempt = self._opened_at + RETRY
-        return self._backend
-
-    def _fail(self, error: GpuError, *, retry: float) -> None:
-        self._problem = str(error)
-        self._next_attempt = self._clock() + retry
+        self._driver.close(self._timeout)
+        self._opened_at = None
