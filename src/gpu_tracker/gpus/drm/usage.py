@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 from gpu_tracker.gpus.drm.clients import Clients
 from gpu_tracker.gpus.drm.engines import EngineShares, busiest
 from gpu_tracker.gpus.model import GpuProcess
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Usage:
-    """What processes have and do on all GPUs, read once for all of them; several threads may ask.
+    """What processes have and do on all GPUs, read once for all of them.
 
     :param proc: The folder of proc(5).
     """
@@ -43,7 +41,6 @@ class Usage:
         self._unplaced: list[Holding] = []
         self.has_unplaced = False
         """At the last reading some memory was on a GPU of which the driver does not say which."""
-        self._lock = threading.Lock()
 
     @property
     def is_complete(self) -> bool:
@@ -66,17 +63,15 @@ class Usage:
 
     def read_for(self, uuid: str) -> list[GpuProcess]:
         """Return the processes on a GPU; all are read anew when the same GPU is asked for again."""
-        with self._lock:
-            if self._processes is None or uuid in self._served:
-                self._served.clear()
-                self._read()
-            self._served.add(uuid)
-            return list((self._processes or {}).get(uuid, ()))
+        if self._processes is None or uuid in self._served:
+            self._served.clear()
+            self._read()
+        self._served.add(uuid)
+        return list((self._processes or {}).get(uuid, ()))
 
     def utilization(self, uuid: str) -> float | None:
         """Return the percent of the busiest engines at the last reading; None: not known."""
-        with self._lock:
-            return self._busy.get(uuid)
+        return self._busy.get(uuid)
 
     def _read(self) -> None:
         now = self._monotonic()
