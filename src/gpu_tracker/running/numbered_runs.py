@@ -27,8 +27,10 @@ def keep(path: str, folder: str) -> int:
 
     :param path: A file in ``folder`` is renamed; one elsewhere is copied.
     :param folder: Of the user's runs.
-    :raises OSError: It cannot be kept.
+    :raises OSError: It cannot be kept, or is too large.
     """
+    if _size(path) > LARGEST:
+        raise OSError('it is too large')
     if os.path.dirname(path) != folder:
         path = _copied(path, folder)
     number = max(found(), default=0) + 1

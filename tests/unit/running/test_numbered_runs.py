@@ -105,6 +105,14 @@ def test_what_cannot_be_kept_is_not_kept(folder: Path) -> None:
     assert os.listdir(folder) == []
 
 
+def test_one_that_is_larger_than_all_may_be_is_not_kept(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbered_runs, 'LARGEST', 100)
+    assert numbered_runs.keep_in_time(recording(tmp_path, 'live', size=101), str(folder)) is None
+    assert os.listdir(folder) == []
+
+
 def test_a_recording_elsewhere_is_copied(folder: Path, tmp_path: Path) -> None:
     path = recording(tmp_path, 'live', size=7)
     assert numbered_runs.keep(path, str(folder)) == 1
