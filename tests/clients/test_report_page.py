@@ -68,7 +68,7 @@ def test_what_is_drawn_is_what_was_recorded(browser, run: str, tmp_path: Path):
                 assert value == pytest.approx(row.combined_total_rss, rel=1e-4)
                 assert away <= 2
         expect(page.locator('[data-key=ram] + .key')).to_contain_text('peak, between samples too: 13.8 MB')
-        assert page.evaluate(NEAREST, ['cpu', 3, 5]) == [pytest.approx(100.0), pytest.approx(0, abs=2)]
+        assert page.evaluate(NEAREST, ['cpu', 2, 5]) == [pytest.approx(50.0), pytest.approx(0, abs=2)]
         assert page.evaluate(NEAREST, ['gpu', 1, 5]) == [70, pytest.approx(0, abs=2)]
         assert page.evaluate(NEAREST, ['gpu_ram', 1, 5]) == [pytest.approx(4 * GIB, rel=1e-4), pytest.approx(0, abs=2)]
 

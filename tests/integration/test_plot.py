@@ -32,24 +32,25 @@ def test_what_is_drawn_is_what_was_recorded(run: str):
     with load(run) as recording:
         drawn = recording.plot()
         rows = list(recording.samples)
-    ram, cpu, gpu_ram, gpu, io, power = drawn.axes
+    gpu_ram, gpu, ram, cpu, io, power = drawn.axes
     assert [axis.get_ylabel() for axis in drawn.axes] == [
-        'RAM\n(MB)',
-        'CPU\n(%)',
         'GPU memory\n(GB)',
         'GPU utilization\n(%)',
+        'RAM\n(MB)',
+        'CPU\n(%)',
         'I/O\n(MB/s)',
         'Power\n(W)',
     ]
     lines = {line.get_label(): line for line in ram.lines}
-    assert list(lines) == ['all processes', 'main process', 'descendants', 'peak, 13.8 MB']
+    assert list(lines) == ['all processes', 'main process', 'peak, 13.8 MB']
     assert list(lines['all processes'].get_xdata()) == pytest.approx([row.t for row in rows])
     assert list(lines['all processes'].get_ydata()) == pytest.approx([row.combined_total_rss / 1e6 for row in rows])
-    steps = {patch.get_label(): patch for patch in cpu.patches if not patch.get_label().startswith('_')}
+    steps = {patch.get_label(): patch for patch in cpu.patches if patch.get_label() and patch.get_label()[0] != '_'}
     assert list(steps) == ['all processes', 'main process', 'descendants', 'whole machine']
-    values, edges, _ = steps['descendants'].get_data()
+    values, edges, below = steps['descendants'].get_data()
     assert (len(edges), edges[0], edges[-1]) == (len(values) + 1, 0.0, 10.0)
-    assert list(values) == pytest.approx([100.0] * len(values))
+    assert list(values) == pytest.approx([150.0] * len(values))
+    assert list(below) == pytest.approx([50.0] * len(values))
     assert [line.get_label() for line in gpu.lines] == ['GPU 0', 'GPU 1', 'one GPU']
     assert len(gpu_ram.lines) == 4
     assert [patch.get_label() for patch in (*io.patches, *power.patches) if patch.get_label()[0] != '_'] == [

@@ -181,6 +181,26 @@ def panels_of(
     return sorted(found, key=lambda panel: uses_gpus and not panel.key.startswith('gpu'))
 
 
+def stacked(panel: Panel) -> dict[str, tuple[list[float | None], list[float | None]]]:
+    """Return the areas of the main process and its descendants, from where to where, by the names of their lines.
+
+    That of the descendants is what they add to the main process: pages that both have count once.
+    """
+    groups = {line.name.partition('_')[0]: line for line in panel.lines}
+    if not {MAIN, DESCENDANTS, COMBINED} <= groups.keys():
+        return {}
+    main, descendants, combined = groups[MAIN], groups[DESCENDANTS], groups[COMBINED]
+    edges = [
+        (None, None) if low is None or high is None else (low, high)
+        for low, high in zip(main.series.mean, combined.series.mean, strict=True)
+    ]
+    zeros = [None if value is None else 0.0 for value in main.series.mean]
+    return {
+        main.name: (zeros, main.series.mean),
+        descendants.name: ([low for low, _ in edges], [high for _, high in edges]),
+    }
+
+
 class _Reader:
     """Reads the panels of one recording."""
 

@@ -6,6 +6,7 @@ and no window is opened, also in a program that has windows of its own.
 
 from __future__ import annotations
 
+import colorsys
 import textwrap
 import warnings
 from io import BytesIO
@@ -16,7 +17,7 @@ from gpu_tracker.figures import figure as worded
 from gpu_tracker.recording.reading.model import or_unknown
 from gpu_tracker.system.terminal_text import printable
 from gpu_tracker.views.bands import name_of, shading_of
-from gpu_tracker.views.panels import COMBINED, DESCENDANTS, KEYS, LESSER, MAIN, OTHER, SYSTEM, panels_of
+from gpu_tracker.views.panels import COMBINED, DESCENDANTS, KEYS, LESSER, MAIN, OTHER, SYSTEM, panels_of, stacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,14 +30,17 @@ FORMATS = ('png', 'svg', 'pdf')
 
 COLORS = {
     COMBINED: '#0072b2',
-    MAIN: '#d55e00',
-    DESCENDANTS: '#009e73',
+    MAIN: '#c1440e',
+    DESCENDANTS: '#00815f',
     SYSTEM: '#7c8792',
-    OTHER: '#cc79a7',
+    OTHER: '#b0297e',
     LESSER: '#8a6d00',
 }
-"""Of Okabe and Ito: people who see no red or no green can tell them apart."""
-_BANDS = ('#e69f00', '#56b4e9', '#f0e442', '#999999', '#cc79a7')
+"""As in ``report.css``: people who see no red or no green can tell them apart."""
+_MOST_BANDS = 5
+"""Names of regions that are shaded."""
+_AREA = 0.33
+"""How dense the areas of the main process and its descendants are."""
 _WIDTH = 7.2
 _PANEL_HEIGHT = 1.55
 _REST = 1.15
@@ -155,17 +159,25 @@ def _draw_bands(axis: Any, bands: Sequence[Band], divisor: float) -> None:  # no
     names = _drawn_names(bands)
     for band in bands:
         if band.name in names:
-            color = _BANDS[names.index(band.name)]
+            color = colorsys.hls_to_rgb(_hue(name_of(band.name)) / 360, 0.5, 0.6)
             span = (band.start / divisor, band.stop / divisor)
             axis.axvspan(*span, color=color, alpha=0.22, linewidth=0, label=f'_{band.name}')
 
 
+def _hue(name: str) -> int:
+    """Return the hue of a region, in degrees, as ``hue`` in ``report.js`` does."""
+    total = 7
+    for letter in name:
+        total = (total * 31 + ord(letter)) % 360
+    return total
+
+
 def _drawn_names(bands: Sequence[Band]) -> list[str]:
-    """Return the names that take most time, as many as there are colours."""
+    """Return the names that take most time, as many as are shaded."""
     seconds: dict[str, float] = {}
     for band in bands:
         seconds[band.name] = seconds.get(band.name, 0.0) + band.stop - band.start
-    longest = sorted(seconds, key=lambda name: -seconds[name])[: len(_BANDS)]
+    longest = sorted(seconds, key=lambda name: -seconds[name])[:_MOST_BANDS]
     return [name for name in seconds if name in longest]
 
 
@@ -188,14 +200,19 @@ def _named_bands(axis: Any, bands: Sequence[Band], shorter: int) -> tuple[list[A
 def _draw_panel(axis: Any, panel: Panel, divisor: float) -> None:  # noqa: ANN401 - as above
     highest = max(panel.largest, panel.limit or 0.0) if panel.shows_limit else panel.largest
     scale, unit = scale_of(highest, panel.unit)
+    areas = stacked(panel)
     for line in panel.lines:
-        style = {
-            'color': COLORS[line.role],
-            'linestyle': (0, line.dash) if line.dash else '-',
-            'linewidth': 2.4 if line.name.startswith('combined_') else 1.0,  # what lies on it can be seen with it
-            'label': plain(line.title),
-        }
-        draw_line(axis, panel, line, divisor, scale, style)
+        area = areas.get(line.name)
+        if area is not None:
+            _draw_area(axis, panel, line, area, divisor, scale)
+        if area is None or line.role != DESCENDANTS:
+            style = {
+                'color': COLORS[line.role],
+                'linestyle': (0, line.dash) if line.dash else '-',
+                'linewidth': 2.4 if line.name.startswith('combined_') else 1.0,  # what lies on it can be seen with it
+                'label': plain(line.title),
+            }
+            draw_line(axis, panel, line, divisor, scale, style)
     if panel.shows_limit and panel.limit is not None:
         axis.axhline(panel.limit / scale, color='#b8232f', linestyle=(0, (1, 2)), linewidth=1, label=panel.limit_title)
     if panel.peak is not None:
@@ -247,6 +264,25 @@ def arrange(axis: Any, title: str, highest: float) -> None:  # noqa: ANN401 - as
     axis.set_axisbelow(True)
     for side in ('top', 'right'):
         axis.spines[side].set_visible(False)
+
+
+def _draw_area(
+    axis: Any,  # noqa: ANN401 - as above
+    panel: Panel,
+    line: Line,
+    area: tuple[list[float | None], list[float | None]],
+    divisor: float,
+    scale: float,
+) -> None:
+    """Draw the area of a line; that of the descendants stands alone, and so in the legend."""
+    ends = [time / divisor for time in panel.times]
+    lower, upper = ([float('nan') if value is None else value / scale for value in part] for part in area)
+    title = plain(line.title) if line.role == DESCENDANTS else ''
+    options: dict[str, Any] = {'color': COLORS[line.role], 'alpha': _AREA, 'linewidth': 0, 'label': title}
+    if panel.is_rate:
+        axis.stairs(upper, [panel.begin / divisor, *ends], baseline=lower, fill=True, **options)
+    else:
+        axis.fill_between(ends, lower, upper, **options)
 
 
 def scale_of(highest: float, unit: str) -> tuple[float, str]:

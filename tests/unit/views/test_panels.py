@@ -1,21 +1,23 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpu_tracker.recording.reading.recording import Recording, load
 from gpu_tracker.resources.gpu_activity import Activity
+from gpu_tracker.views import plot, report_page
 from gpu_tracker.views.bands import Band, Shading, shading_of
-from gpu_tracker.views.panels import panels_of
+from gpu_tracker.views.panels import panels_of, stacked
 from support.pictured_run import GIB, MB, training
 from support.recordings import DEFAULT_COLUMNS, ENERGY_COLUMNS, busy_rows, region, totals_of, write_recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -66,6 +68,21 @@ def test_a_power_of_which_nothing_is_known_but_0_has_no_panel(tmp_path: Path) ->
     path = write_recording(tmp_path / 'run.db', columns=(*DEFAULT_COLUMNS, *ENERGY_COLUMNS), rows=rows)
     with load(path) as found:
         assert panels_of(found, only=['power']) == []
+
+
+def test_main_and_descendants_are_stacked_up_to_what_both_have(recording: Recording) -> None:
+    panels = {panel.key: panel for panel in panels_of(recording)}
+    found = {name: (lower[-1], upper[-1]) for name, (lower, upper) in stacked(panels['ram']).items()}
+    assert found == {
+        'main_total_rss': (0.0, 64 * 2**20),
+        'descendants_total_rss': (64 * 2**20, 240 * 2**20),
+    }
+    assert stacked(panels['gpu_ram']) == stacked(panels['io']) == {}
+
+
+def test_pictures_have_the_same_colours() -> None:
+    style = (Path(report_page.__file__).parent / 'static' / 'report.css').read_text().partition('@media')[0]
+    assert dict(re.findall(r'--(main|descendants|combined|system|other|lesser): (#\w+);', style)) == plot.COLORS
 
 
 def test_a_limit_is_drawn_where_much_of_it_was_used(recording: Recording) -> None:

@@ -113,16 +113,23 @@ class Chart {
     const paths = panel.steps ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear();
     const lines = [{}];
     const bands = [];
+    const visible = panel.lines.filter((_, place) => !this.#hidden.has(place));
+    const stacked = ['main_', 'descendants_', 'combined_'].every((group) => visible.some(({ name }) => name.startsWith(group)));
+    const places = {};
     panel.lines.forEach((line, place) => {
       const color = this.#color(line.role);
       const show = !this.#hidden.has(place);
       if (line.low) {
         const at = lines.length;
         for (let edge = 0; edge < 2; edge += 1) lines.push({ stroke: 'transparent', width: 0, paths, points: { show: false }, show });
-        bands.push({ series: [at + 1, at], fill: `${color}44` });
+        if (!(stacked && line.role === 'descendants')) bands.push({ series: [at + 1, at], fill: `${color}44` });
       }
-      lines.push({ stroke: color, width: line.name.startsWith('combined_') ? 3 : 1.6, dash: line.dash, paths, points: alone(color), show });
+      const [stroke, fill] = [stacked && line.role === 'descendants' ? 'transparent' : color, stacked && line.role === 'main' ? `${color}55` : null];
+      places[line.role] = lines.length;
+      lines.push({ stroke, fill, width: line.name.startsWith('combined_') ? 3 : 1.6, dash: line.dash, paths, points: alone(color), show });
     });
+    // What the descendants add to the main process: pages that both have count once.
+    if (stacked) bands.push({ series: [places.combined, places.main], fill: `${this.#color('descendants')}55` });
     const axis = {
       stroke: this.#color('muted'),
       grid: { stroke: this.#color('line'), width: 1 },
