@@ -132,7 +132,7 @@ class OutputLog:
 
 
 def _new_file(path: str) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
 
 
 def track(request: Request, follow: Callable[[Request, LiveView | None], int]) -> int:
