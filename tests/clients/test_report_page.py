@@ -192,7 +192,7 @@ def test_the_cursor_reads_the_step_that_it_is_in(browser, run: str, tmp_path: Pa
             (0.5125, '5.100 s to 5.200 s'),
         ):
             page.mouse.move(box['x'] + share * box['width'], box['y'] + 20)
-            expect(page.locator('.key').nth(1)).to_contain_text(f'from {step}')
+            expect(page.locator('[data-key=cpu] + .key')).to_contain_text(f'from {step}')
 
 
 def test_a_part_of_a_run_is_named_as_such(browser, run: str, tmp_path: Path):
