@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _RAM = 'combined_total_rss'
 _MINUTE = 60
-_MOST_SAMPLES = 500_000
-"""Longer recordings add nothing: they would take seconds."""
+_MOST_SAMPLES = 200_000
+"""Longer recordings add nothing: 100,000 samples take 0.7 s."""
 _KNOWN = 0.9
 """The share of a region's time for which the utilization of the GPU has to be known."""
 
