@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import Any, TypeVar
 
+    from gpu_tracker.advice.facts import RecordedFacts
     from gpu_tracker.cli.request import Request
     from gpu_tracker.limits import RunLimits
     from gpu_tracker.processes.reaped import OrphansUse
@@ -206,22 +207,23 @@ def _advised(run: Run, request: Request, exit_code: int | None) -> ResourceUsage
     usage = run.usage()
     if request.values['--no-advice'] or request.format in _WITHOUT_ADVICE:
         return usage
-    from dataclasses import replace  # noqa: PLC0415 (as above)
-
-    from gpu_tracker.advice import advice_of  # noqa: PLC0415 (as above)
-    from gpu_tracker.advice.facts import RecordedFacts  # noqa: PLC0415 (as above)
-
-    def facts(recording: Recording) -> RecordedFacts:
-        from gpu_tracker.advice.recorded import recorded_in  # noqa: PLC0415 - takes 10 ms
-
-        return recorded_in(recording)
-
     try:
-        recorded = read_in_time(run.recording, facts) or RecordedFacts()
+        from dataclasses import replace  # noqa: PLC0415 (as above)
+
+        from gpu_tracker.advice import advice_of  # noqa: PLC0415 (as above)
+        from gpu_tracker.advice.facts import RecordedFacts  # noqa: PLC0415 (as above)
+
+        recorded = read_in_time(run.recording, _recorded_facts) or RecordedFacts()
         return replace(usage, advice=advice_of(usage, run.require_totals(), exit_code, recorded))
     except Exception as error:  # noqa: BLE001 (the figures are what the user wants first)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return usage
+
+
+def _recorded_facts(recording: Recording) -> RecordedFacts:
+    from gpu_tracker.advice.recorded import recorded_in  # noqa: PLC0415 - takes 10 ms
+
+    return recorded_in(recording)
 
 
 def read_in_time(path: str | None, read: Callable[[Recording], Read]) -> Read | None:
