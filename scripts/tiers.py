@@ -66,7 +66,7 @@ class Tier:
 
 WAITING = 2 * CORES
 """Workers for tests that mostly wait for other processes."""
-_EXTRAS = '.[cuda,fleet,otel,plot,table]'
+_EXTRAS = '.[cuda,fleet,plot,table]'
 _CORE = ('test', 'lint', 'types', 'docs')
 _OLD = {'.venv-501': ('gpu-tracker==5.0.1',)}
 _COMPILER = {'gcc libc6-dev': ('cc', '/usr/include/stdio.h')}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import textwrap
 import time
 
 import pytest
@@ -49,6 +50,15 @@ def test_prometheus_accepts_the_configuration(tmp_path, name):
     assert checked.returncode == 0, checked.stdout
     assert f'SUCCESS: {name} is valid prometheus config file syntax' in checked.stdout
     assert '2 rule files found' in checked.stdout
+
+
+@with_prometheus
+def test_prometheus_accepts_the_receiver_of_opentelemetrys_collector(tmp_path):
+    text = (DOCUMENTED / 'opentelemetry-collector.yml').read_text()
+    receiver = re.search(r'receivers:\n  prometheus:\n    config:\n(.*?)\n\n', text, re.DOTALL)[1]
+    (tmp_path / 'receiver.yml').write_text(textwrap.dedent(receiver))
+    checked = promtool('check', 'config', 'receiver.yml', folder=tmp_path)
+    assert checked.returncode == 0, checked.stdout
 
 
 def job_exposition():

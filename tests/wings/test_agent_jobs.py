@@ -1,4 +1,4 @@
-"""Jobs that run, as an agent with ``--jobs`` reports them: to whoever asks and to OpenTelemetry."""
+"""Jobs that run, as an agent with ``--jobs`` reports them: to whoever asks."""
 
 from __future__ import annotations
 
@@ -77,34 +77,6 @@ def test_a_rank_that_was_killed_with_its_tracker_is_gone(machine: Machine, tmp_p
             wait_until_gone(served)
             assert served.host()['jobs_problem'] is None
             assert of_jobs(served.metrics()) == {'gpu_tracker_jobs_up': 1}
-
-
-def test_figures_are_pushed_to_opentelemetry(machine: Machine, tmp_path: Path) -> None:
-    from support.fleet.otlp_collector import OtlpCollector  # noqa: PLC0415 - it skips where the extra is missing
-
-    folder = tmp_path / 'job'
-    with OtlpCollector() as collector, rank(folder, 0):
-        variables = {'OTEL_METRIC_EXPORT_INTERVAL': '200', 'OTEL_EXPORTER_OTLP_ENDPOINT': collector.url}
-        with agent(machine, f'--jobs={folder}', '--otlp=env', env=variables) as served:
-            push = eventually(
-                lambda: next(
-                    (
-                        each
-                        for each in collector.pushes
-                        if {'process.cpu.time', 'hw.temperature'} <= each.metrics.keys()
-                    ),
-                    None,
-                )
-            )
-            assert (push.path, push.resource['host.name']) == ('/v1/metrics', HERE)
-            ((attributes, value),) = push.metrics['process.cpu.time'].points
-            assert (attributes['gpu_tracker.job.id'], attributes['gpu_tracker.job.rank']) == ('4711', 0)
-            assert value > 0
-            assert [value for _, value in push.metrics['hw.gpu.memory.usage'].points] == [GB]
-            assert [value for _, value in push.metrics['hw.temperature'].points] == [31]
-            served.process.terminate()
-            assert served.process.wait(TIMEOUT) == 0
-            assert served.process.stderr.read() == ''
 
 
 def test_a_wrong_folder(machine: Machine) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from gpu_tracker import __version__
 from gpu_tracker.cli import options, serving
 from gpu_tracker.errors import GpuTrackerError, ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gpu_tracker.fleet.web.access import Access
 
 _PORT = 1080
@@ -46,9 +43,6 @@ Options:
                         right to load BPF programs.
   --jobs=<folder>       Also report the ranks of jobs on this machine. This is the folder
                         of gpu-tracker --job=<folder>, or a folder of such folders.
-  --otlp=<url>          Also push the figures of GPUs and jobs over HTTP to this
-                        OpenTelemetry collector, such as http://localhost:4318; env takes
-                        the URL from OTEL_EXPORTER_OTLP_ENDPOINT. Needs the extra otel.
   -h --help             Print this text.
   -v --version          Print the version.
 
@@ -70,7 +64,6 @@ def run(values: options.Values) -> int:
         from gpu_tracker.fleet.config.read import read_cluster  # noqa: PLC0415 - as above
     config = values['--config']
     jobs = _folder(values['--jobs'])
-    otlp = None if values['--otlp'] is None else otlp_endpoint(str(values['--otlp']), os.environ)
 
     def read() -> tuple[Settings, Access]:
         settings = Settings(
@@ -82,7 +75,6 @@ def run(values: options.Values) -> int:
             commands=serving.commands(values),
             probes=('cuda',) if values['--cuda'] else (),
             jobs=jobs,
-            otlp=otlp,
         )
         return settings, serving.access(values, serving.token(values['--token-file']), '--token-file')
 
@@ -99,42 +91,3 @@ def _folder(given: object) -> str | None:
     if sys.platform == 'win32':
         raise GpuTrackerError('--jobs needs Linux or another POSIX system')
     return os.path.abspath(os.path.expanduser(str(given)))
-
-
-_FROM_ENVIRONMENT = 'env'
-_PATH_OF_METRICS = 'v1/metrics'
-_OTLP_ACCEPTED = "a URL that begins with http:// or https://, such as http://localhost:4318, or 'env'"
-
-
-def otlp_endpoint(given: str, environment: Mapping[str, str]) -> str:
-    """Return the URL to which metrics are pushed, as OpenTelemetry's exporters find it.
-
-    The path of metrics is appended to a URL without a path, and always to that of ``OTEL_EXPORTER_OTLP_ENDPOINT``.
-
-    :raises ParameterError: It is no such URL, or the environment has none.
-    """
-    if given != _FROM_ENVIRONMENT:
-        url = _checked_url('--otlp', given)
-        return url if urlsplit(url).path.strip('/') else f'{url.rstrip("/")}/{_PATH_OF_METRICS}'
-    protocol = environment.get('OTEL_EXPORTER_OTLP_METRICS_PROTOCOL') or environment.get('OTEL_EXPORTER_OTLP_PROTOCOL')
-    if protocol not in {None, '', 'http/protobuf'}:
-        raise ParameterError('OTEL_EXPORTER_OTLP_PROTOCOL', protocol, 'http/protobuf, which is what --otlp speaks')
-    own = environment.get('OTEL_EXPORTER_OTLP_METRICS_ENDPOINT')
-    if own:
-        return _checked_url('OTEL_EXPORTER_OTLP_METRICS_ENDPOINT', own)
-    base = environment.get('OTEL_EXPORTER_OTLP_ENDPOINT')
-    if not base:
-        raise ParameterError('--otlp', given, 'a URL where OTEL_EXPORTER_OTLP_ENDPOINT is not set')
-    return f'{_checked_url("OTEL_EXPORTER_OTLP_ENDPOINT", base).rstrip("/")}/{_PATH_OF_METRICS}'
-
-
-def _checked_url(option: str, given: str) -> str:
-    try:
-        parts = urlsplit(given)
-        is_good = parts.scheme in {'http', 'https'} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none, or half an IPv6 address
-        is_good = False
-    if not is_good or parts.query or parts.fragment:
-        shown = f'...@{given.rpartition("@")[2]}' if '@' in given else given  # a password may stand before it
-        raise ParameterError(option, shown, _OTLP_ACCEPTED)
-    return given

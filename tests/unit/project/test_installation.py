@@ -128,8 +128,8 @@ def test_the_extra_all_has_every_other_one_and_hints_name_extras_that_are_there(
     (of_all,) = extras.pop('all')
     assert of_all == f'gpu-tracker[{",".join(sorted(extras))}]'
     source = ''.join(path.read_text() for path in (ROOT / 'src').rglob('*.py'))
-    assert set(re.findall(r'install_command\(["\'](\w+)', source)) == {'dask', 'fleet', 'mpi', 'otel', 'plot', 'ray'}
-    assert extras.keys() >= {'cuda', 'dask', 'fleet', 'mpi', 'otel', 'ray'}
+    assert set(re.findall(r'install_command\(["\'](\w+)', source)) == {'dask', 'fleet', 'mpi', 'plot', 'ray'}
+    assert extras.keys() >= {'cuda', 'dask', 'fleet', 'mpi', 'ray'}
 
 
 def test_no_text_names_an_extra_of_the_index() -> None:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import ProcessCollector
 from starlette.applications import Starlette
 
 from gpu_tracker.background import in_thread
-from gpu_tracker.errors import MissingPackageError
 from gpu_tracker.fleet.agent.answers import Answers, ClusterStatus
 from gpu_tracker.fleet.agent.job_metrics import JobCollector
 from gpu_tracker.fleet.agent.local_host import Audience, LocalHost, LocalSource
 from gpu_tracker.fleet.agent.metrics import HostCollector
-from gpu_tracker.fleet.agent.otlp_names import Known, devices
 from gpu_tracker.fleet.agent.probed import ProbedMetrics
 from gpu_tracker.fleet.config.cluster import INTERVAL
 from gpu_tracker.fleet.hosts.fleet import Fleet
-from gpu_tracker.fleet.hosts.host import UP
 from gpu_tracker.fleet.page.routes import page_routes
 from gpu_tracker.fleet.web.gate import HEALTH
 from gpu_tracker.fleet.web.serve import serve
@@ -33,7 +29,6 @@ if TYPE_CHECKING:
 
     from gpu_tracker.fleet.agent.answers import OtherHosts
     from gpu_tracker.fleet.agent.job_watch import JobWatch
-    from gpu_tracker.fleet.agent.otlp import OtlpPush
     from gpu_tracker.fleet.config.cluster import Cluster
     from gpu_tracker.fleet.web.access import Access
 
@@ -57,12 +52,7 @@ class Settings(NamedTuple):
     """Names of resources whose metrics are wanted too; these tell of processes one by one."""
     jobs: str | None = None
     """A job's folder, or one with such folders in it; None: no jobs are reported."""
-    otlp: str | None = None
-    """The URL of an OpenTelemetry collector that takes metrics; None: there is none."""
 
-
-_EXTRA_OF_OTLP = frozenset({'google', 'opentelemetry', 'requests'})
-"""What the extra ``otel`` installs, as far as it is imported for it."""
 
 _FIRST_READING = 1.0
 """Seconds that the first clients wait at most for a driver that is slow to answer."""
@@ -81,8 +71,8 @@ def run(
     :param complain: Takes lines for people.
     :param read: Reads again, for SIGHUP, whom to answer and the hosts of the cluster.
     :raises KeyboardInterrupt: SIGINT has ended it.
-    :raises gpu_tracker.errors.GpuTrackerError: A port is taken, a TLS file of the cluster's cannot be used, where
-        claims are kept is no absolute path, or OpenTelemetry is wanted and not installed.
+    :raises gpu_tracker.errors.GpuTrackerError: A port is taken, a TLS file of the cluster's cannot be used, or
+        where claims are kept is no absolute path.
     """
     inventory = Inventory(report=complain, watches_errors=True, watches_activity=settings.watches_activity)
     machine = Machine(complain, inventory)
@@ -136,7 +126,6 @@ class _Agent:
         own = ProcessCollector(registry=None)  # process_*: what the agent itself uses
         of_jobs = [] if jobs is None else [JobCollector(jobs.seen, host_name())]
         routes = Answers(host, self._cluster, [collector, *self._probed, *of_jobs, own]).routes()
-        self._push = None if settings.otlp is None else _push(settings, settings.otlp, watch, jobs, version, complain)
         if self._has_page:  # nvgpu's way to switch the page off
             routes += page_routes(self._source, host_name())
         app = Starlette(routes=routes)
@@ -162,45 +151,11 @@ class _Agent:
             threaded.stop()
         self._source.fleet.close()
 
-    def _threaded(self) -> Iterator[ProbedMetrics | JobWatch | OtlpPush]:
+    def _threaded(self) -> Iterator[ProbedMetrics | JobWatch]:
         """Yield all that has a thread of its own."""
         yield from self._probed
         if self._jobs is not None:
             yield self._jobs
-        if self._push is not None:
-            yield self._push
-
-
-def _push(
-    settings: Settings, url: str, watch: Watch, jobs: JobWatch | None, version: str, complain: Callable[[str], None]
-) -> OtlpPush:
-    """Return what pushes the figures to OpenTelemetry.
-
-    :raises MissingPackageError: OpenTelemetry is not installed.
-    :raises gpu_tracker.errors.GpuTrackerError: What the environment says for it cannot be used.
-    """
-    try:
-        # Here, since it imports what most agents do not need.
-        from gpu_tracker.fleet.agent.otlp import OtlpPush, interval_of  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if (error.name or '').partition('.')[0] not in _EXTRA_OF_OTLP:
-            raise
-        from gpu_tracker.installation import install_command  # noqa: PLC0415 - as above
-
-        raise MissingPackageError(
-            '--otlp needs opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http, which are not installed '
-            f'(no module named {error.name!r}): {install_command("otel")}'
-        ) from None
-    host = LocalHost(watch, version)  # of the pushing thread
-
-    def known() -> Known:
-        state = host.state()
-        return Known(
-            tuple(devices(state.report if state.state == UP else None)), () if jobs is None else jobs.seen().ranks
-        )
-
-    interval = interval_of(os.environ, settings.interval)
-    return OtlpPush(known, url, host=host_name(), version=version, interval=interval, complain=complain)
 
 
 def others_of(cluster: Cluster) -> Callable[[], OtherHosts] | None:
