@@ -55,7 +55,7 @@ def answered(status: ClusterStatus) -> list[dict[str, object]]:
     async def ask() -> list[dict[str, object]]:
         running = asyncio.create_task(status.run())
         try:
-            return await status.reports()
+            return list((await status.reports()).reports)
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -108,9 +108,9 @@ def test_the_others_are_asked_only_while_somebody_wants_to_know() -> None:
         running = asyncio.create_task(status.run())
         await asyncio.sleep(0)
         assert made == []
-        first = await status.reports()
+        first = list((await status.reports()).reports)
         await made[0].has_ended.wait()
-        assert await status.reports() == first
+        assert list((await status.reports()).reports) == first
         assert len(made) == 2
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -130,11 +130,11 @@ def test_after_a_change_of_the_cluster_the_new_hosts_are_asked_and_the_old_ones_
     async def ask() -> None:
         status = ClusterStatus(cluster('http://node02', 'http://node03'), Host(), make)
         running = asyncio.create_task(status.run())
-        assert len(await status.reports()) == 2
+        assert len(list((await status.reports()).reports)) == 2
         status.update(cluster('http://node02', None, 'http://node03'), make)
         await made[0].has_ended.wait()
         assert len(made) == 1  # nobody has asked since
-        assert [report.get('hostname') for report in await status.reports()] == ['node02', 'this', None]
+        assert [report.get('hostname') for report in (await status.reports()).reports] == ['node02', 'this', None]
         assert (len(made), made[1].has_ended.is_set()) == (2, False)
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -158,7 +158,7 @@ def test_a_change_of_the_cluster_during_a_round_changes_nothing_of_its_reports()
         fleet = made[0].fleet
         fleet.put(fleet.state('0').reported(HostReport('node02', 'nvgpu', ()), NOW))
         fleet.put(fleet.state('1').failed('no answer within 1.5 s'))
-        assert await waiting == [
+        assert list((await waiting).reports) == [
             {'hostname': 'node02', 'gpus': []},
             {'error': 'Connection timeout'},
             {'hostname': 'this', 'gpus': []},

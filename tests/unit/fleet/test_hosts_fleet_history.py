@@ -109,12 +109,13 @@ def test_totals_go_on_after_what_was_recalled():
 def test_a_fleet_records_its_totals_as_they_are_now():
     clock = Clock()
     fleet = Fleet([host(gpu('a', 20.0, used=50))], interval=5.0, totals_history=FleetHistory(clock, now=clock))
-    fleet.record_totals()
+    fleet.end_round()
     fleet.put(host(gpu('a', 60.0, used=50)))
-    fleet.record_totals()
+    fleet.end_round()
     clock.seconds += 10
     fleet.put(host(gpu('a', 60.0, used=50)).failed('gone'))
-    fleet.record_totals()
+    fleet.end_round()
+    assert fleet.rounds == 3
     past = fleet.totals_history.past(20)
     assert (past.utilization, past.memory, past.gpus, past.hosts_up) == ([40.0, None], [25.0, None], [1, 0], [1, 0])
     fleet.remove('0')

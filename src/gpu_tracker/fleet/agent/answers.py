@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-import re
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -15,10 +13,10 @@ from starlette.routing import Route
 
 from gpu_tracker.fleet.hosts.host import UP, WAITING
 from gpu_tracker.fleet.hosts.nvgpu import nvgpu_report, nvgpu_state
-from gpu_tracker.fleet.program_answers import health, json_answer
+from gpu_tracker.fleet.program_answers import SharedList, health, json_answer, packed, takes_gzip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Protocol
 
     from prometheus_client.registry import Collector
@@ -40,6 +38,14 @@ TIMEOUT = 60.0
 """Seconds without a question after which the other hosts are left alone."""
 _MARGIN = 0.5
 """Seconds beyond a round's deadline in which the last of its hosts is noted as missing."""
+
+
+class Reports(NamedTuple):
+    """All hosts in nvgpu's form, in order."""
+
+    reports: Iterator[dict[str, object]]
+    key: object
+    """Another one after each round; None: there are no rounds."""
 
 
 class ClusterStatus:
@@ -74,14 +80,14 @@ class ClusterStatus:
         if self._asking is not None:
             self._asking.cancel()
 
-    async def reports(self) -> list[dict[str, object]]:
+    async def reports(self) -> Reports:
         """Return a report for each host, in order; one that failed is an object with ``error``.
 
         Where nobody has asked lately, this waits for one round.
         """
         are_self = self._are_self  # another cluster may take its place while this waits
         if self._make_others is None:
-            return [self._of_this_machine() for _ in are_self]
+            return Reports((self._of_this_machine() for _ in are_self), None)
         others = self._others = self._others or self._make_others()
         self._asked.set()
         try:
@@ -90,7 +96,8 @@ class ClusterStatus:
             pass  # whoever has not answered by now is reported as such
         now = self._now()
         answered = (nvgpu_state(state, others.error_for_nvgpu(state.id), now) for state in others.fleet.states())
-        return [self._of_this_machine() if is_self else next(answered) for is_self in are_self]
+        reports = (self._of_this_machine() if is_self else next(answered) for is_self in are_self)
+        return Reports(reports, (others.fleet, others.fleet.rounds))
 
     async def run(self) -> None:
         """Ask the other hosts while somebody wants to know of them, until cancelled."""
@@ -140,6 +147,7 @@ class Answers:
     ) -> None:
         self._host = host
         self._cluster = cluster
+        self._shared = SharedList()
         self._registry = CollectorRegistry(auto_describe=False)
         for collector in collectors:
             self._registry.register(collector)
@@ -167,9 +175,10 @@ class Answers:
             return PlainTextResponse(f'{state.error}\n', _UNAVAILABLE)
         return json_answer(nvgpu_report(state.report, self._now()))
 
-    async def cluster_status(self, _: Request) -> Response:
+    async def cluster_status(self, request: Request) -> Response:
         """Report all configured hosts in nvgpu's form."""
-        return json_answer(await self._cluster.reports())
+        reports, key = await self._cluster.reports()
+        return await self._shared.answer(request, reports, key)
 
     async def metrics(self, request: Request) -> Response:
         """Report this machine in Prometheus' form, or in that of OpenMetrics where it is asked for."""
@@ -179,17 +188,7 @@ class Answers:
             encode, media_type = choose_encoder('')
         headers = {'content-type': media_type, 'vary': 'accept, accept-encoding'}
         body = encode(self._registry)
-        if _takes_gzip(request.headers.get('accept-encoding', '')):
-            body = gzip.compress(body, compresslevel=_QUICKLY)
+        if takes_gzip(request):
+            body = packed(body)
             headers['content-encoding'] = 'gzip'
         return Response(body, headers=headers)
-
-
-_QUICKLY = 3
-_NOT_AT_ALL = re.compile(r'\s*q\s*=\s*0(\.0*)?\s*')
-
-
-def _takes_gzip(accepted: str) -> bool:
-    """Return whether a client that has sent this ``Accept-Encoding`` takes gzip."""
-    parts = (part.partition(';') for part in accepted.split(','))
-    return any(name.strip().lower() == 'gzip' and not _NOT_AT_ALL.fullmatch(weight) for name, _, weight in parts)

@@ -147,7 +147,7 @@ class LocalSource:
             self._audience.ask_if_there()
             try:
                 self.fleet.put(self._host.state())  # the same reading too: until there is another, it is what is known
-                self.fleet.record_totals()
+                self.fleet.end_round()
             except Exception as error:  # noqa: BLE001 - whatever one reading holds, the next is due
                 if not self._has_complained:
                     self._has_complained = True

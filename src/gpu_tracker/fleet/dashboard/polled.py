@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from starlette.routing import Route
 
 from gpu_tracker.fleet.hosts.nvgpu import NVGPU, nvgpu_state
-from gpu_tracker.fleet.program_answers import json_answer
+from gpu_tracker.fleet.program_answers import SharedList, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +55,7 @@ class PolledAnswers:
 
     def __init__(self, poller: Poller) -> None:
         self._poller = poller
+        self._shared = SharedList()
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -64,10 +65,9 @@ class PolledAnswers:
         """Tell Prometheus which agents there are."""
         return json_answer(targets(self._poller.cluster, self._poller.fleet.states()))
 
-    async def cluster_status(self, _: Request) -> Response:
+    async def cluster_status(self, request: Request) -> Response:
         """Report all hosts in nvgpu's form."""
         poller = self._poller
-        now = poller.fleet.now()
-        return json_answer(
-            [nvgpu_state(state, poller.error_for_nvgpu(state.id), now) for state in poller.fleet.states()]
-        )
+        fleet, now = poller.fleet, poller.fleet.now()
+        reports = (nvgpu_state(state, poller.error_for_nvgpu(state.id), now) for state in fleet.states())
+        return await self._shared.answer(request, reports, (fleet.rounds, fleet.removals))

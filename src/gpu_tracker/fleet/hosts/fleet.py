@@ -61,6 +61,8 @@ class Fleet:
         self.now = now
         self.is_closed = False
         self.version = 1
+        self.rounds = 0
+        """How many rounds have ended."""
         self.removals = 0
         """How often hosts were removed: who has seen another number needs all hosts anew."""
         self._hosts = {host.id: host for host in hosts}
@@ -82,8 +84,9 @@ class Fleet:
             self._totals = self.version, totals_of(self._hosts.values())
         return self._totals[1]
 
-    def record_totals(self) -> None:
-        """Put the totals into the history of the fleet, at the end of a round."""
+    def end_round(self) -> None:
+        """Count a round, and put the totals into the history of the fleet."""
+        self.rounds += 1
         self.totals_history.record(self.totals())
 
     def put(self, host: HostState) -> None:

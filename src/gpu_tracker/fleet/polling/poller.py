@@ -151,7 +151,7 @@ class Poller:
                     await client.close()
                     client, asked = self._make_client(), self._asked
                 await self.round(client)
-                self.fleet.record_totals()
+                self.fleet.end_round()
                 now = self._clock()
                 following = max(following + self.cluster.interval, now)
                 await asyncio.sleep(following - now)

@@ -76,7 +76,7 @@ class PrometheusSource:
                 except PrometheusError as error:
                     self._roster.failed(str(error))
                     _end_if_cancelled()
-                self.fleet.record_totals()
+                self.fleet.end_round()
                 took = self._clock() - began
                 await asyncio.sleep(max(self.fleet.interval - took, took))
         finally:
