@@ -33,7 +33,16 @@ class Application:
 
 
 def asked(
-    application, *headers, path='/', query=b'', credentials=None, complaints=None, state=None, guesses=None, **limits
+    application,
+    *headers,
+    path='/',
+    query=b'',
+    credentials=None,
+    complaints=None,
+    state=None,
+    guesses=None,
+    http_version='1.1',
+    **limits,
 ):
     """Return what a gate sends for a request."""
     sent = []
@@ -55,6 +64,7 @@ def asked(
     )
     scope = {
         'type': 'http',
+        'http_version': http_version,
         'method': 'GET',
         'path': path,
         'raw_path': path.encode(),
@@ -76,6 +86,13 @@ def status(*headers, **options):
 
 def headers_of(sent):
     return dict(sent[0]['headers'])
+
+
+def test_the_health_needs_no_host_in_http_1_0():
+    assert status(path='/healthz', http_version='1.0') == 200
+    assert status(path='/healthz', http_version='1.1') == 400
+    assert status(path='/', http_version='1.0') == 400
+    assert status((b'host', b'evil.example'), path='/healthz', http_version='1.0') == 421
 
 
 def test_every_answer_tells_browsers_to_trust_nobody_else():

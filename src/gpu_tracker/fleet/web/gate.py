@@ -162,7 +162,7 @@ class Gate:
     async def _refusal(self, scope: Scope) -> Answer | None:
         """Return what to say to a request that the application should not see."""
         headers: list[tuple[bytes, bytes]] = scope['headers']
-        refusal = self._of_size(scope, headers) or self._of_host(headers)
+        refusal = self._of_size(scope, headers) or self._of_host(scope, headers)
         if refusal or scope['path'] in self._open_paths:
             return refusal
         refusal = None if self.credentials is None else await self._unauthorized(self.credentials, scope, headers)
@@ -183,8 +183,11 @@ class Gate:
         # Anything else is a proxy's form of request, or CONNECT's.
         return None if path.startswith(b'/') else BAD_REQUEST
 
-    def _of_host(self, headers: list[tuple[bytes, bytes]]) -> Answer | None:
+    def _of_host(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Answer | None:
         hosts = _values(headers, b'host')
+        # Health checks of load balancers; Host is optional in HTTP/1.0, and no browser speaks it.
+        if not hosts and scope['http_version'] == '1.0' and scope['path'] in self._open_paths:
+            return None
         if len(hosts) != 1 or not hosts[0]:
             return NO_HOST
         return None if self._names.contain(hosts[0]) else WRONG_HOST
