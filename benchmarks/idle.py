@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks import idle_cost, idle_noticing, idle_units, idle_yield
+from benchmarks import idle_cost, idle_noticing, idle_yield
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ def measure(
     scenes: Sequence[idle_cost.Scene] = idle_cost.SCENES,
     ways: Sequence[idle_noticing.Way] = idle_noticing.WAYS,
 ) -> None:
-    """Measure all four questions.
+    """Measure all three questions; idle_units needs no measurement.
 
     :param cases: Those of ``idle_yield``; None: those that this session has time for.
     """
@@ -31,4 +31,3 @@ def measure(
     idle_yield.measure(session, PART, cases)
     idle_cost.measure(session, PART, scenes)
     idle_noticing.measure(session, PART, ways)
-    idle_units.measure(session, PART)

@@ -8,8 +8,6 @@ from benchmarks.arithmetic import median_of, ratio_of
 from benchmarks.idle import PART
 from benchmarks.idle_cost import FUSER_EACH, SCAN_EACH, SCENES
 from benchmarks.idle_noticing import RIGHTS, ROW, WAYS, refusal_in_words
-from benchmarks.idle_units import ROW as UNITS_ROW
-from benchmarks.idle_units import UNITS
 from benchmarks.idle_yield import CASES, LOOKING, PEER, TOLD
 from benchmarks.peers import FUSER, OURS
 from benchmarks.tables import DASH, Table, number
@@ -30,13 +28,7 @@ _PROCESSES = {'monitor': 'monitor', 'guardians': 'guardian of a program', 'sampl
 
 def idle_tables(results: Results) -> list[Table]:
     """Return the tables; one of which there are neither figures nor gaps has no rows."""
-    return [
-        _yield_table(results),
-        _cpu_table(results),
-        _memory_table(results),
-        _noticing_table(results),
-        _units_table(results),
-    ]
+    return [_yield_table(results), _cpu_table(results), _memory_table(results), _noticing_table(results)]
 
 
 def _yield_table(results: Results) -> Table:
@@ -167,20 +159,3 @@ def _notes(results: Results, rows: Collection[str], names: Mapping[str, str]) ->
             where = '' if gap.row in {_ALL, ROW, RIGHTS} else f', {gap.row}'
             notes.append(f'{DASH} {names.get(gap.peer, gap.peer)}{where}: {gap.reason}')
     return notes
-
-
-def _units_table(results: Results) -> Table:
-    rows = []
-    for unit in UNITS:
-        rounds = results.rounds(PART, UNITS_ROW, OURS.name, str(unit))
-        share = median_of(rounds)
-        if share is not None:
-            rows.append([str(unit), f'{share:.0%}', str(len(rounds))])
-    return Table(
-        'idle: the share of an idle GPU that a program gets which ends after each unit of work',
-        ['seconds of a unit', 'share of the time', 'rounds'],
-        rows,
-        'From the begin of the first unit, in 90 seconds or in two and a half units, whatever is longer. The monitor '
-        'starts the program again at its next look; it waits longer, up to 300 seconds, only where the program has '
-        'failed or ran for less than two seconds.',
-    )

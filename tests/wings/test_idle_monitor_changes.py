@@ -125,7 +125,7 @@ def test_a_program_that_fails_at_once_is_started_ever_later(tmp_path):
         assert rests[1] >= 0.4
         assert program.state == 'resting'
         assert program.restarts == program.failures - 1
-        assert program.reason == f'rests after {program.failures} ends'
+        assert program.reason == f'rests after {program.failures} failures'
         assert program.last_end == 'exit code 3'
         monitor.says('process-a has ended, exit code 3: ')
         expected = ['0.2', '0.4', '0.8']

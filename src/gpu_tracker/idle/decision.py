@@ -27,18 +27,19 @@ The rules, each of which goes before those below it (also in ``docs/``):
        ``restart_backoff_seconds`` stops nobody and holds from now on, for a run or a rest that has begun as well.
    * - 5
      - A program has ended and nobody had asked for it.
-     - It rests before it is started again, for its back-off. Failures, and ends within 2 s, make a row: each further
-       one doubles the rest, up to 300 s. An end without failure after 2 s ends the row, and so does a run of at least
-       300 s, or a change of what it is started with. An end that was asked for sets no rest and leaves the row as it
-       is.
+     - It rests before it is started again, for its back-off. After exit code 0 it rests for no longer than
+       ``interval_seconds``, and a row of failures is over. Each further failure of a row doubles the rest, up to 300 s.
+       A run of at least 300 s begins a new row, and so does a change of what it is started with. An end that was asked
+       for sets no rest and leaves the row as it is.
    * - 6
-     - All GPUs have been idle for as long as a program for ``ALL`` asks for, and it is in no such row.
+     - All GPUs have been idle for as long as a program for ``ALL`` asks for. Its last run, if any, has worked: it took
+       2 s with exit code 0, or 300 s.
      - It is started. Programs for some of the GPUs are stopped first to make room for it; none is started meanwhile,
        nor during its rest after a run that worked. Of several for ``ALL``, the first in the file that need not rest is
        started, and one that runs is never replaced by another. It runs on the GPUs that are watched when it starts; one
        that appears later is free for others.
    * - 7
-     - As rule 6, but it is in such a row.
+     - As rule 6, but its last run has not worked.
      - After its rest it is started where all GPUs are free of our programs, before those for some of the GPUs. No
        program has to leave for it: with a crash loop that would go on for ever.
    * - 8

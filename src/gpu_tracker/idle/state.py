@@ -75,12 +75,11 @@ class Observation(NamedTuple):
 
 
 SHORT_RUN = 2.0
-"""Seconds: a program that ends sooner has done no work worth its start, whatever its exit code."""
+"""Seconds. No program for some GPUs has to make room for one for all whose last run was shorter."""
 LONGEST_REST = 300.0
-"""Seconds up to which the rest of a program that ends again and again is doubled.
-
-A run that lasts as long shows that the program works: the ends before it are forgotten.
-"""
+"""Seconds up to which the rest after failures is doubled. A run that lasts as long begins a new row."""
+_FIRST_REST = 1.0
+"""Seconds of rest after the first failure if the back-off is 0."""
 
 _MOST_DOUBLINGS = 64
 """Enough to reach the longest rest from any back-off; a float has no room for the doublings of a week."""
@@ -105,16 +104,21 @@ class Rest(NamedTuple):
     program: Program
     """Started otherwise than then, it may succeed."""
     failures: int
-    """How many of such ends in a row were failures or came within 2 s; 0 after a run that shows that it works."""
+    """How many of such ends in a row were failures; 0 after exit code 0."""
     since: float
     """When it ended."""
+    worked: bool = False
+    """Whether its last run shows that it works: 2 s with exit code 0, or 300 s."""
 
     @property
     def not_before(self) -> float:
         """It is not started before."""
         backoff = self.program.restart_backoff
-        doubled = backoff * 2.0 ** min(self.failures - 1, _MOST_DOUBLINGS)
-        return self.since + max(backoff, min(doubled, LONGEST_REST))
+        if self.failures == 0:
+            return self.since + min(backoff, self.program.interval)
+        first = backoff or _FIRST_REST
+        doubled = first * 2.0 ** min(self.failures - 1, _MOST_DOUBLINGS)
+        return self.since + max(first, min(doubled, LONGEST_REST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,7 @@ def starts_alike(one: Program, other: Program) -> bool:
         idle_before_start=other.idle_before_start,
         stop_grace=other.stop_grace,
         restart_backoff=other.restart_backoff,
+        interval=other.interval,
     )
 
 
@@ -171,9 +176,9 @@ def with_observation(state: State, programs: Sequence[Program], observation: Obs
 def with_end(state: State, name: str, now: float, *, failed: bool = True) -> State:
     """Remember that a program is gone with all that it had started, or that it could not be started.
 
-    Where it was not being stopped, it rests: for its back-off, doubled for each failure and each short run in a row, up
-    to 300 s (a longer back-off stays what it is). An end that was asked for sets no rest and leaves the row as it is. A
-    name that does not run changes nothing.
+    Unless it was being stopped, it rests: for its back-off, doubled for each failure in a row, up to 300 s. After exit
+    code 0 it rests for no longer than the interval. An end that was asked for sets no rest and leaves the row as it is.
+    A name that does not run changes nothing.
 
     :param failed: Whether it has ended with an error, or could not be started.
     """
@@ -183,11 +188,11 @@ def with_end(state: State, name: str, now: float, *, failed: bool = True) -> Sta
     runs = {other: kept for other, kept in state.runs.items() if other != name}
     rests = dict(state.rests)
     lasted = now - run.started
-    works = lasted >= LONGEST_REST or (not failed and lasted >= SHORT_RUN)
     if run.stopping is None:
         before = state.rest_of(run.program)
-        row = 0 if works or before is None else before.failures
-        rests[name] = Rest(run.program, 0 if works else row + 1, now)
+        row = 0 if lasted >= LONGEST_REST or before is None else before.failures
+        worked = lasted >= (LONGEST_REST if failed else SHORT_RUN)
+        rests[name] = Rest(run.program, row + 1 if failed else 0, now, worked)
     elif lasted >= LONGEST_REST:
         rests.pop(name, None)
     return replace(state, runs=runs, rests=rests)

@@ -60,7 +60,7 @@ def rejection(gpus: Iterable[GpuId], observation: Observation) -> str | None:
 def next_for_all(programs: Sequence[Program], state: State, observation: Observation, now: float) -> Program | None:
     """Return the program for all GPUs for which the others make room and are held back; None: there is none.
 
-    That is the first in the file that may be started now but for programs on some GPUs, and is in no row of failures.
+    That is the first in the file that may be started now but for programs on some GPUs, and whose last run worked.
     Where each of them rests still, as they do after a run that worked, the GPUs are kept for the first.
     """
     if any(run.program.gpus is None and run.stopping is None for run in state.runs.values()):
@@ -68,7 +68,7 @@ def next_for_all(programs: Sequence[Program], state: State, observation: Observa
     due = [
         program
         for program in programs
-        if program.gpus is None and not _failed(program, state) and _unready(program, state, observation, now) is None
+        if program.gpus is None and _works(program, state) and _unready(program, state, observation, now) is None
     ]
     return next((program for program in due if resting(program, state, now) is None), due[0] if due else None)
 
@@ -78,9 +78,9 @@ def resting(program: Program, state: State, now: float) -> str | None:
     rest = state.rest_of(program)
     if rest is None or now >= rest.not_before:
         return None
-    # A row of none: it has ended after a run that worked.
-    ends = max(rest.failures, 1)
-    return f'rests after {ends} end{"" if ends == 1 else "s"}'
+    if rest.failures == 0:
+        return 'rests after exit code 0'
+    return f'rests after {rest.failures} failure{"" if rest.failures == 1 else "s"}'
 
 
 def gpus_in_words(gpus: Sequence[GpuId]) -> str:
@@ -106,9 +106,9 @@ def _too_early(gpus: Sequence[GpuId], program: Program, state: State, now: float
     return None
 
 
-def _failed(program: Program, state: State) -> bool:
+def _works(program: Program, state: State) -> bool:
     rest = state.rest_of(program)
-    return rest is not None and rest.failures > 0
+    return rest is None or rest.worked
 
 
 def _taken(gpus: Iterable[GpuId], state: State) -> str | None:

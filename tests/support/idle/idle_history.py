@@ -155,28 +155,31 @@ class Memory(NamedTuple):
     """What has to be remembered of a program's ends."""
 
     row: int = 0
-    """Ends that nobody asked for, in a row."""
+    """Ends that nobody asked for, in a row, all of them failures."""
+    worked: bool = True
+    """Whether the last of them came after a long run, if there was one."""
     not_before: float = 0.0
 
 
 def memory(program: Program, time: float, world: World) -> Memory:
     """Return what the ends of a program before a look mean for it, added up from its lives in the plainest way."""
-    row, ended, since = 0, None, 0.0
+    row, worked, ended, since = 0, True, None, 0.0
     for life in [life for life in world.lives if life.program.name == program.name and life.start < time]:
         if not was_configured(life.program, since, life.start, world):
-            row, ended = 0, None
+            row, worked, ended = 0, True, None
         since = life.start
         if not life.was_gone(time):
             break
         lasted = life.gone - life.start >= LONG
-        row = 0 if lasted else row + (life.asked is None)
+        row = (0 if lasted else row) + (life.asked is None)
         if lasted or life.asked is None:
+            worked = lasted
             ended = life.gone if life.asked is None else None
     if not was_configured(program, since, time, world):
         return Memory()
     configured = as_configured(program, next(look.programs for look in world.looks if look.time == time))
     rest = min(configured.restart_backoff * 2 ** max(row - 1, 0), LONG)
-    return Memory(row, 0.0 if ended is None else ended + rest)
+    return Memory(row, worked, 0.0 if ended is None else ended + rest)
 
 
 def was_configured(program: Program, since: float, until: float, world: World) -> bool:
@@ -203,7 +206,7 @@ def is_idle_for(program: Program, look: Look, world: World) -> bool:
 
 def has_its_turn(program: Program, look: Look, world: World) -> bool:
     """Tell whether others have to make room for a program for all GPUs."""
-    return program.gpus is None and is_idle_for(program, look, world) and memory(program, look.time, world).row == 0
+    return program.gpus is None and is_idle_for(program, look, world) and memory(program, look.time, world).worked
 
 
 def alive_after(look: Look, world: World) -> list[Life]:

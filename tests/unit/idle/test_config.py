@@ -70,6 +70,7 @@ idle_seconds = 10
                 idle_before_start=60.0,
                 stop_grace=0.0,
                 restart_backoff=300.0,
+                interval=0.5,
             ),
         ),
         Terminals(10.0, frozenset({'alice', 'bob'})),

@@ -70,11 +70,8 @@ CONTINUES = 'a line with more blanks in front than the one above continues it'
         ('stop_grace_seconds=1e400', "must be at most 1000000000, not '1e400'"),
         ('stop_grace_seconds=5 s', f"{SECONDS}, at least 0, not '5 s'"),
         ('stop_grace_seconds=5 ; s', f"{SECONDS}, at least 0, not '5 ; s'; {COMMENT}"),
-        ('restart_backoff_seconds=0', f"{SECONDS} above 0 and at most 300, which is as far as it is doubled, not '0'"),
-        (
-            'restart_backoff_seconds=301',
-            f"{SECONDS} above 0 and at most 300, which is as far as it is doubled, not '301'",
-        ),
+        ('restart_backoff_seconds=-1', f"{SECONDS} from 0 to 300, which is as far as it is doubled, not '-1'"),
+        ('restart_backoff_seconds=301', f"{SECONDS} from 0 to 300, which is as far as it is doubled, not '301'"),
         ('use_uuids=', "must be True or False, not ''"),
         ('env=A', "must be NAME=value, in quotes where it has blanks, not 'A'"),
         ('env=A=1 2', "must be NAME=value, in quotes where it has blanks, not '2'"),

@@ -72,7 +72,7 @@ def usable(settings):
         assert program.gpus is None or program.gpus
         assert program.stop_grace >= 0
         assert program.idle_before_start >= 0
-        assert 0 < program.restart_backoff <= 300
+        assert 0 <= program.restart_backoff <= 300
         assert all(settings.section_of(gpu) is not None for gpu in program.gpus or ())
     assert all(section.gpus is None or section.gpus for section in settings.gpus)
 

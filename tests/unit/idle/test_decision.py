@@ -227,7 +227,7 @@ def test_a_program_for_all_that_failed_makes_nobody_leave():
     assert story.poll(0) == ['start everywhere on 0,1: all GPUs idle']
     story.end('everywhere', 1)
     assert story.poll(1) == ['start zero on 0: GPU 0 idle for 1 s']
-    assert story.waiting('everywhere', 1.5) == 'rests after 1 end'
+    assert story.waiting('everywhere', 1.5) == 'rests after 1 failure'
     assert story.poll(100) == []
     assert story.waiting('everywhere', 100) == 'GPU 0 taken by zero'
     story.end('zero', 101)
@@ -239,7 +239,7 @@ def test_a_program_for_all_gets_the_gpus_back_after_a_long_run():
     story.poll(0)
     story.end('everywhere', 300)
     assert story.poll(300) == []
-    assert story.waiting('everywhere', 301) == 'rests after 1 end'
+    assert story.waiting('everywhere', 301) == 'rests after 1 failure'
     assert story.waiting('zero', 301) == 'all GPUs are kept for everywhere'
     assert story.poll(310, observed(busy='1')) == ['start zero on 0: GPU 0 idle for 5 min']
     assert story.poll(319) == []
@@ -296,9 +296,9 @@ def test_a_program_that_ends_by_itself_rests_twice_as_long_each_time():
 
 @pytest.mark.parametrize(
     ('lasted', 'failed', 'rests'),
-    [(2, False, [2, 2, 2]), (1.875, False, [2, 4, 8]), (2, True, [2, 4, 8]), (300, True, [2, 2, 2])],
+    [(0, False, [2, 2, 2]), (299, False, [2, 2, 2]), (2, True, [2, 4, 8]), (300, True, [2, 2, 2])],
 )
-def test_only_failures_and_short_runs_double_the_rest(lasted, failed, rests):
+def test_only_failures_double_the_rest(lasted, failed, rests):
     story = Story(program('zero', '0', restart_backoff=2))
     found = []
     for now in (0.0, 1000.0, 2000.0):
@@ -306,6 +306,29 @@ def test_only_failures_and_short_runs_double_the_rest(lasted, failed, rests):
         story.state = with_end(story.state, 'zero', now + lasted, failed=failed)
         found.append(story.state.rests['zero'].not_before - now - lasted)
     assert found == rests
+
+
+@pytest.mark.parametrize(
+    ('backoff', 'interval', 'after_success', 'after_failures'),
+    [(0, 10, 0, [1, 2, 4]), (0.5, 10, 0.5, [0.5, 1, 2]), (60, 10, 10, [60, 120, 240]), (5, 0.25, 0.25, [5, 10, 20])],
+)
+def test_exit_code_0_never_rests_longer_than_the_interval(backoff, interval, after_success, after_failures):
+    story = Story(program('zero', '0', restart_backoff=backoff, interval=interval))
+    found = []
+    for now, failed in ((0, False), (1000, False), (2000, True), (3000, True), (4000, True), (5000, False)):
+        story.poll(now)
+        story.state = with_end(story.state, 'zero', now, failed=failed)
+        found.append(story.state.rests['zero'].not_before - now)
+    assert found == [after_success, after_success, *after_failures, after_success]
+
+
+def test_a_program_for_all_that_ends_within_2_seconds_makes_nobody_leave():
+    story = Story(program('zero', '0'), program('everywhere'))
+    story.poll(0)
+    story.state = with_end(story.state, 'everywhere', 1.875, failed=False)
+    assert story.waiting('everywhere', 2) == 'rests after exit code 0'
+    assert story.poll(2) == ['start zero on 0: GPU 0 idle for 2 s']
+    assert story.poll(10) == []
 
 
 def test_a_run_that_works_ends_a_row_of_failures():
@@ -324,7 +347,7 @@ def test_a_resting_program_is_started_when_its_rest_is_over():
         story.poll(now)
         story.end('zero', now + 1)
     assert story.poll(14.5) == []
-    assert story.waiting('zero', 14.5) == 'rests after 2 ends'
+    assert story.waiting('zero', 14.5) == 'rests after 2 failures'
     assert story.poll(15) == ['start zero on 0: GPU 0 idle for 15 s']
 
 
@@ -333,7 +356,7 @@ def test_a_program_that_has_ended_for_weeks_still_rests():
     for turn in range(3000):
         story.poll(turn * 400)
         story.end('zero', turn * 400 + 1)
-    assert story.waiting('zero', 2999 * 400 + 1) == 'rests after 3000 ends'
+    assert story.waiting('zero', 2999 * 400 + 1) == 'rests after 3000 failures'
 
 
 def test_a_back_off_that_is_longer_than_the_longest_rest_stays_what_it_is():
@@ -344,20 +367,20 @@ def test_a_back_off_that_is_longer_than_the_longest_rest_stays_what_it_is():
         assert story.state.rests['zero'].not_before == now + 1001
 
 
-def test_a_run_of_300_seconds_ends_the_row():
+def test_a_run_of_300_seconds_begins_a_new_row():
     story = Story(program('zero', '0'))
     for now in (0, 100, 200):
         story.poll(now)
         story.end('zero', now + 1)
     story.poll(1000)
     story.end('zero', 1300)
-    assert story.waiting('zero', 1300) == 'rests after 1 end'
+    assert story.waiting('zero', 1300) == 'rests after 1 failure'
     story.poll(1400)
     story.end('zero', 1401)
-    assert story.waiting('zero', 1401) == 'rests after 1 end'
+    assert story.waiting('zero', 1401) == 'rests after 2 failures'
     story.poll(1500)
     story.end('zero', 1501)
-    assert story.waiting('zero', 1501) == 'rests after 2 ends'
+    assert story.waiting('zero', 1501) == 'rests after 3 failures'
 
 
 def test_an_end_that_was_asked_for_sets_no_rest_and_leaves_the_row_as_it_is():
@@ -369,7 +392,7 @@ def test_an_end_that_was_asked_for_sets_no_rest_and_leaves_the_row_as_it_is():
     story.end('zero', 20)
     assert story.poll(20) == ['start zero on 0: GPU 0 idle']
     story.end('zero', 21)
-    assert story.waiting('zero', 21) == 'rests after 2 ends'
+    assert story.waiting('zero', 21) == 'rests after 2 failures'
 
 
 def test_an_end_that_was_asked_for_after_a_long_run_ends_the_row():
@@ -454,7 +477,7 @@ def test_another_back_off_holds_for_the_present_rest_and_leaves_the_row_as_it_is
     story.programs = (replace(slow, restart_backoff=2),)
     assert story.poll(204) == []
     assert story.state.rests['zero'].not_before == 205
-    assert story.waiting('zero', 204) == 'rests after 2 ends'
+    assert story.waiting('zero', 204) == 'rests after 2 failures'
     assert story.poll(205) == ['start zero on 0: GPU 0 idle for 3 min']
 
 

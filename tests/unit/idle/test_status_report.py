@@ -77,7 +77,7 @@ def test_a_program_rests_since_its_end_and_waits_since_the_end_of_its_rest():
     history.poll(0)
     history.end(8)
     history.poll(10)
-    assert history.told(10) == ('resting', 'at 8', 'rests after 1 end')
+    assert history.told(10) == ('resting', 'at 8', 'rests after 1 failure')
     assert history.program(10).next_start == 'at 12'
     history.poll(20, TAKEN)
     assert history.told(25) == ('waiting', 'at 12', 'GPU 0 used by python (pid 17)')

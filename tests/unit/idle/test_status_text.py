@@ -37,7 +37,17 @@ FOLD = ProgramStatus(
     'fold', '1', 'running', '2027-01-15T07:59:48+00:00', 99, 'GPU 1 is idle', 1, 0, 7500.0, '2027-01-15T07:59:50+00:00'
 )
 RESTING = ProgramStatus(
-    'seti', 'ALL', 'resting', None, None, 'rests after 4 ends', 3, 4, 8.0, '2027-01-15T08:02:00+00:00', 'exit code 1'
+    'seti',
+    'ALL',
+    'resting',
+    None,
+    None,
+    'rests after 4 failures',
+    3,
+    4,
+    8.0,
+    '2027-01-15T08:02:00+00:00',
+    'exit code 1',
 )
 SILENT = ProgramStatus('einstein', '0,2:0', 'waiting', '2027-01-11T04:00:00+00:00')
 
@@ -64,7 +74,7 @@ program   GPUs   state    since        time run   restarts  failures
 fold      1      running  12 s ago     2 h 5 min         1         0
   GPU 1 is idle
 seti      ALL    resting  N/A          8 s               3         4
-  rests after 4 ends; not started again for 2 min
+  rests after 4 failures; not started again for 2 min
   last end: exit code 1
 einstein  0,2:0  waiting  4 d 4 h ago  0 s               0         0"""
     )
@@ -106,14 +116,14 @@ seti     0     would stop  N/A       N/A              0         0
 @pytest.mark.parametrize(
     ('next_start', 'told'),
     [
-        ('2027-01-15T08:00:04+00:00', 'rests after 3 ends; not started again for 4 s'),
-        ('2027-01-15T08:00:01+00:00', 'rests after 3 ends; not started again for 1 s'),
-        ('2027-01-15T08:00:00+00:00', 'rests after 3 ends'),
-        ('2027-01-15T07:59:59+00:00', 'rests after 3 ends'),
+        ('2027-01-15T08:00:04+00:00', 'rests after 3 failures; not started again for 4 s'),
+        ('2027-01-15T08:00:01+00:00', 'rests after 3 failures; not started again for 1 s'),
+        ('2027-01-15T08:00:00+00:00', 'rests after 3 failures'),
+        ('2027-01-15T07:59:59+00:00', 'rests after 3 failures'),
     ],
 )
 def test_a_rest_has_one_countdown_until_it_is_over(next_start, told):
-    resting = replace(RESTING, reason='rests after 3 ends', next_start=next_start, last_end=None)
+    resting = replace(RESTING, reason='rests after 3 failures', next_start=next_start, last_end=None)
     assert status_text(Status(MONITOR, programs=(resting,)), NOW).splitlines()[-1] == f'  {told}'
 
 

@@ -50,7 +50,9 @@ class Program:
     stop_grace: float = 5.0
     """Seconds between SIGTERM and SIGKILL."""
     restart_backoff: float = 1.0
-    """Seconds from its end to the next start, doubled with each failure or short run that follows, up to 300."""
+    """Seconds from its end to the next start, doubled with each further failure, up to 300."""
+    interval: float = 10.0
+    """Seconds between two polls. After exit code 0 it does not rest for longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,8 +81,8 @@ _OF_PROGRAMS = (
         'restart_backoff_seconds',
         values.back_off,
         '1',
-        'How long to wait before a program that ended is started again. The time is doubled with each failure, and '
-        'each end within 2 s, up to 300 s.',
+        'How long to wait before a program that ended is started again; after exit code 0, interval_seconds at most. '
+        'With each further failure the time is doubled, up to 300 s, beginning at 1 s if it is 0.',
         is_commented_out=True,
         held_in='restart_backoff',
     ),

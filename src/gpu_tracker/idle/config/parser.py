@@ -170,7 +170,7 @@ def _program(reader: _SectionReader, inherited: Mapping[str, Any], caller: Calle
     if values.comment_among(found['command'], reader.section.values.get('cmd', '')):
         reader.warn_of_comment('cmd', is_certain=True)
     reader.warn_of_comment('log')
-    return Program(reader.name(), **found)
+    return Program(reader.name(), **found, interval=inherited['interval'])
 
 
 def _terminals(reader: _SectionReader) -> Terminals | None:

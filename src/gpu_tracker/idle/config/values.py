@@ -43,8 +43,8 @@ def number(accepted: str, is_accepted: Callable[[float], bool]) -> Callable[[str
 at_least_zero = number('a number of seconds, at least 0', lambda seconds: seconds >= 0)
 interval = number('a number of seconds, at least 0.1', lambda seconds: seconds >= 0.1)  # noqa: PLR2004 - the next word
 back_off = number(
-    'a number of seconds above 0 and at most 300, which is as far as it is doubled',
-    lambda seconds: 0 < seconds <= 300,  # noqa: PLR2004
+    'a number of seconds from 0 to 300, which is as far as it is doubled',
+    lambda seconds: 0 <= seconds <= 300,  # noqa: PLR2004
 )
 _megabytes = number('a number of megabytes above 0, or off', lambda size: size > 0)
 _percentage = number(
