@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from gpu_tracker.cuda_probe.binaries.file_systems import FileSystems
 from gpu_tracker.cuda_probe.binaries.program_file import hides_runtime
 from gpu_tracker.cuda_probe.cuda_api import Library
+from gpu_tracker.cuda_probe.devices.access import uses_driver
 from gpu_tracker.cuda_probe.devices.environment import may_have_begun
 from gpu_tracker.cuda_probe.engine.kernel_layout import NoticeKind
 from gpu_tracker.cuda_probe.kernel_data import HOST_MEMORY
@@ -116,6 +117,8 @@ def by_run(totals: Totals) -> list[RunTotals]:
 _OF_MODEL = ('open_seconds', 'launches_a_span', 'streams', 'kernels', 'processes')
 _WINDOW = 1_000_000_000
 _RELEASE_INTERVAL = 60_000_000_000
+_LOOK = 200_000_000
+_MOST_LOOKS = 32
 _MOST_TOO_SOON = 10_000
 _LOADING = frozenset({NoticeKind.LIBRARIES, NoticeKind.EXEC})
 _CUDA = frozenset({Library.RUNTIME, Library.DRIVER})
@@ -155,6 +158,12 @@ class Collector:
         self._ended: list[Notice] = []
         self._too_soon: dict[int, str] = {}
         """Names of program runs that ended before their libraries could be seen, whether they called CUDA or not."""
+        self._without_functions: set[FileOnDisk] = set()
+        """Mapped files that are not looked at again within a minute."""
+        self._next_look = self.began
+        self._looked_for = 0
+        self._gpu_users: set[int] = set()
+        """Processes with NVIDIA's device files open that were checked for functions to attach to."""
         self._without_runtime: set[FileOnDisk] = set()
         """Files without a function to attach to that were checked for a hidden runtime."""
 
@@ -182,6 +191,9 @@ class Collector:
         self._statistics.consume(cast('list[Event]', waiting))
         for notice in ended:  # those of the call before: the rest of their events has been taken by now
             self._statistics.end(notice.process, notice.time)
+        if now >= self._next_look:
+            self._next_look = now + _LOOK
+            self._look_for_hidden_users()
         if now >= self._next_window:
             self.close_window(now)
             self._next_window = now + _WINDOW
@@ -221,8 +233,10 @@ class Collector:
                 self.notes.not_probed(file, error)
                 continue
             has_new_loader |= is_new and Library.LOADER in file.libraries
-            if not functions and Library.RUNTIME in file.libraries and file.path.endswith('/exe'):
+            if not functions and Library.RUNTIME in file.libraries:
                 self._check_hidden_runtime(file)
+            if not functions and file.mapped is not None:
+                self._without_functions.add(file.mapped)
             if not functions or not _CUDA.intersection(file.libraries):
                 continue
             may_call = True
@@ -279,9 +293,28 @@ class Collector:
             if hides_runtime(file.path):
                 self.notes.runtime_hidden(file)
 
+    def _look_for_hidden_users(self) -> None:
+        """Report processes that have NVIDIA's device files open, and nothing to attach to."""
+        followed = self._engine.followed_pids()
+        self._gpu_users.intersection_update(followed)
+        pids = [pid for pid in followed if pid not in self._gpu_users]
+        self._looked_for += 1
+        turns = len(pids) // _MOST_LOOKS + 1
+        for pid in pids[self._looked_for % turns :: turns]:
+            if uses_driver(pid, self._proc):
+                self._gpu_users.add(pid)
+                if not any(self._has_functions(file) for file in self._mapped_files(pid)):
+                    self.notes.nothing_attached(pid)
+
+    def _has_functions(self, file: CodeFile) -> bool:
+        try:
+            return not _CUDA.isdisjoint(file.libraries) and self._engine.files.attach(file) > 0
+        except OSError:
+            return False
+
     def _mapped_files(self, pid: int) -> tuple[CodeFile, ...]:
         try:
-            mapped = mapped_files(pid, self._proc, self._file_systems)
+            mapped = mapped_files(pid, self._proc, self._file_systems, self._without_functions)
         except PermissionError:
             self.notes.not_seen(pid)
             return ()
@@ -295,9 +328,12 @@ class Collector:
 
     def _release_files(self, now: int) -> None:
         """Detach from what nobody uses any more, every now and then."""
-        if now < self._next_release or not self._engine.files.has_many():
+        if now < self._next_release:
             return
         self._next_release = now + _RELEASE_INTERVAL
+        self._without_functions.clear()  # other files may have these numbers by now
+        if not self._engine.files.has_many():
+            return
         used = (file.identity for pid in self._engine.followed_pids() for file in self._mapped_files(pid))
         self._engine.files.release(set(used))
 

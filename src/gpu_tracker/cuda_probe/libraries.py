@@ -162,7 +162,8 @@ _MOST_OFFSETS = 64
 """A function has one for each of its versions; static ones of the same name stand beside."""
 _MOST_CODE = 16
 """Segments of a file; it has one or two."""
-_CUDA = frozenset({Library.RUNTIME, Library.DRIVER})
+_ANY_CUDA = (Library.RUNTIME, Library.DRIVER)
+_CUDA = frozenset(_ANY_CUDA)
 _NO_ANSWER = 'its file system does not answer'
 _NO_WAY = (
     'it is not to be found where the process sees it, and to reach what a process has mapped takes CAP_SYS_ADMIN or '
@@ -190,6 +191,8 @@ class CodeFile(NamedTuple):
     modified: int
     """When its contents were changed last, in nanoseconds."""
     libraries: tuple[Library, ...]
+    mapped: FileOnDisk | None = None
+    """The same file as ``/proc/PID/maps`` has it, if its name says nothing of what it exports."""
 
 
 def libraries_of(name: str) -> tuple[Library, ...]:
@@ -199,7 +202,9 @@ def libraries_of(name: str) -> tuple[Library, ...]:
     return tuple(library for pattern, library in _NAMES if pattern.match(name))
 
 
-def code_file(path: str, shown: str, libraries: tuple[Library, ...]) -> CodeFile | None:
+def code_file(
+    path: str, shown: str, libraries: tuple[Library, ...], mapped: FileOnDisk | None = None
+) -> CodeFile | None:
     """Return the file at ``path``, None where it is gone, cannot be reached or is no regular file."""
     try:
         status = os.stat(path)
@@ -207,7 +212,7 @@ def code_file(path: str, shown: str, libraries: tuple[Library, ...]) -> CodeFile
         return None  # the process has ended, or the file was removed while it is in use
     if not stat.S_ISREG(status.st_mode):
         return None
-    return CodeFile(path, shown, FileOnDisk(status.st_dev, status.st_ino), status.st_mtime_ns, libraries)
+    return CodeFile(path, shown, FileOnDisk(status.st_dev, status.st_ino), status.st_mtime_ns, libraries, mapped)
 
 
 class MappedFiles(NamedTuple):
@@ -218,13 +223,18 @@ class MappedFiles(NamedTuple):
     """CUDA's libraries that cannot be read: where the process sees them, and why not."""
 
 
-def mapped_files(pid: int, proc: str = '/proc', file_systems: FileSystems | None = None) -> MappedFiles:
-    """Return CUDA's libraries, the C library and the loader that a process has mapped, and first its executable.
+def mapped_files(
+    pid: int,
+    proc: str = '/proc',
+    file_systems: FileSystems | None = None,
+    without_functions: Collection[FileOnDisk] = (),
+) -> MappedFiles:
+    """Return all libraries that a process has mapped, and first its executable.
 
-    The executable may have the runtime linked in; so may every other library, in a process that has the driver's: it
-    is what loads that. A process that is gone has none.
+    Any of them may export CUDA's functions, whatever its name. A process that is gone has none.
 
     :param file_systems: Those that do not answer are left alone.
+    :param without_functions: Files to leave out, as :attr:`CodeFile.mapped`: a program loads hundreds, one by one.
     :raises PermissionError: The process is somebody else's.
     """
     folder = f'{proc}/{pid}'
@@ -248,11 +258,17 @@ def mapped_files(pid: int, proc: str = '/proc', file_systems: FileSystems | None
     if all(mapping.path != executable for mapping in code if mapping.device in dead):
         files.append(code_file(f'{folder}/exe', executable, (Library.RUNTIME, *libraries_of(name))))
     for mapping in code_that_answers:
-        files.append(_mapped_library(folder, mapping))
+        mapped = FileOnDisk(mapping.device, mapping.inode)
+        if mapped in without_functions:
+            continue
+        shown = mapping.path or ''
+        libraries = libraries_of(os.path.basename(shown))
+        reached = mapping.reached_through(folder)
+        files.append(
+            code_file(reached, shown, libraries) if libraries else code_file(reached, shown, _ANY_CUDA, mapped)
+        )
         if files[-1] is None and _is_cuda(mapping) and os.path.lexists(f'{folder}/exe'):
             out_of_reach[mapping.path or ''] = _NO_WAY
-    if any(file is not None and Library.DRIVER in file.libraries for file in files):
-        files += (_mapped_library(folder, mapping, (Library.RUNTIME,)) for mapping in code_that_answers)
     found: dict[FileOnDisk, CodeFile] = {}
     for file in files:
         if file is not None:
@@ -262,16 +278,6 @@ def mapped_files(pid: int, proc: str = '/proc', file_systems: FileSystems | None
 
 def _is_cuda(mapping: MappedPart) -> bool:
     return not _CUDA.isdisjoint(libraries_of(os.path.basename(mapping.path or '')))
-
-
-def _mapped_library(folder: str, mapping: MappedPart, otherwise: tuple[Library, ...] = ()) -> CodeFile | None:
-    """Return the file of a mapping, None where its name excludes probed functions, or it cannot be reached.
-
-    :param otherwise: What it may hold where its name matches nothing.
-    """
-    shown = mapping.path or ''
-    libraries = libraries_of(os.path.basename(shown)) or otherwise
-    return code_file(mapping.reached_through(folder), shown, libraries) if libraries else None
 
 
 def find_functions(path: str, names: Collection[str]) -> Mapping[str, frozenset[int]]:

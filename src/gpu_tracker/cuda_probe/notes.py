@@ -126,6 +126,14 @@ class Notes:
             "it makes of the driver, by the driver's names."
         )
 
+    def nothing_attached(self, pid: int) -> None:
+        """Report that a process uses the driver, and that its CUDA calls, if it makes any, cannot be seen."""
+        self.add(
+            f"Process {pid} has NVIDIA's device files open, but no file with CUDA functions that could be found. Its "
+            'CUDA calls, if any, are in no figure here. Name the file that has the functions: --library=PATH.',
+            about=('nothing attached', pid),
+        )
+
     def not_seen(self, pid: int) -> None:
         """Report that it cannot be seen which libraries a process has."""
         self.add(

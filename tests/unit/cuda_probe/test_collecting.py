@@ -302,3 +302,48 @@ def test_what_is_loaded_while_a_new_loader_is_attached_to_is_found(machine: Mach
     machine.tells(NoticeKind.EXEC)
     machine.poll(1)
     assert f'{machine.folder}/libcudart.so.12' in machine.engine.attached.values()
+
+
+def test_a_library_of_any_name_is_attached_to(machine: Machine) -> None:
+    path = machine.loads('libengine.so')
+    machine.tells(NoticeKind.LIBRARIES)
+    machine.poll(0)
+    assert path in machine.engine.attached.values()
+    assert machine.notes() == ()
+
+
+def opens(machine: Machine, *files: str) -> None:
+    (machine.process / 'fd').mkdir()
+    for number, file in enumerate(files):
+        (machine.process / 'fd' / str(number)).symlink_to(file)
+    machine.engine.followed = [PID]
+
+
+@pytest.mark.parametrize(
+    ('files', 'library', 'is_noted'),
+    [
+        (('/dev/null', '/dev/nvidia0'), 'libengine.so', True),
+        (('/dev/nvidiactl', '/dev/nvidia-uvm'), 'libnvidia-ml.so.1', True),
+        (('/dev/nvidiactl', '/dev/nvidia0'), 'libnvidia-ml.so.1', False),  # as nvidia-smi
+        (('/dev/null',), 'libengine.so', False),
+    ],
+)
+def test_a_process_that_uses_the_driver_and_has_nothing_to_attach_to_is_noted(
+    machine: Machine, files: tuple[str, ...], library: str, is_noted: bool
+) -> None:
+    machine.engine.without_functions.add(machine.loads(library))
+    opens(machine, *files)
+    machine.poll(SECOND)
+    machine.poll(2 * SECOND)
+    text = (
+        "Process 4242 has NVIDIA's device files open, but no file with CUDA functions that could be found. Its CUDA "
+        'calls, if any, are in no figure here. Name the file that has the functions: --library=PATH.'
+    )
+    assert machine.notes() == ((text,) if is_noted else ())
+
+
+def test_a_process_that_uses_the_driver_through_an_attached_library_is_not_noted(machine: Machine) -> None:
+    machine.loads('libcuda.so.1')
+    opens(machine, '/dev/nvidia0')
+    machine.poll(SECOND)
+    assert machine.notes() == ()

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_tracker.cuda_probe.binaries.file_systems import FileSystems
 from gpu_tracker.cuda_probe.cuda_api import Library
-from gpu_tracker.cuda_probe.libraries import MappedFiles, code_file, libraries_of, mapped_files
+from gpu_tracker.cuda_probe.libraries import FileOnDisk, MappedFiles, code_file, libraries_of, mapped_files
 from support.cuda.mounts import Mounts
 from support.waiting import eventually
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PID = 42
+ANY = (Library.RUNTIME, Library.DRIVER)
 CODE, DATA = 'r-xp', 'rw-p'
 
 
@@ -100,8 +101,12 @@ def test_libraries_that_are_mapped_as_code_are_found_through_the_process_root(pr
     proc.mapped('/usr/lib/libm.so.6')
     proc.mapped('/opt/cuda/libcudart.so.12')
     proc.mapped('/data/libcuda.so.1', DATA)
-    assert proc.found() == [('/lib/libc.so.6', (Library.LIBC,)), ('/opt/cuda/libcudart.so.12', (Library.RUNTIME,))]
-    inside = mapped_files(PID, str(proc.path)).files[2]
+    assert proc.found() == [
+        ('/lib/libc.so.6', (Library.LIBC,)),
+        ('/usr/lib/libm.so.6', ANY),
+        ('/opt/cuda/libcudart.so.12', (Library.RUNTIME,)),
+    ]
+    inside = mapped_files(PID, str(proc.path)).files[3]
     assert inside.path == f'{proc.path}/42/root/opt/cuda/libcudart.so.12'
     status = os.stat(proc.root / 'opt/cuda/libcudart.so.12')
     assert inside.identity == (status.st_dev, status.st_ino)
@@ -116,14 +121,13 @@ def test_the_executable_comes_first_and_may_have_the_runtime_linked_in(proc: Pro
     assert program.libraries == (Library.RUNTIME,)
 
 
-def test_where_the_driver_is_each_library_may_have_the_runtime_linked_in(proc: Proc) -> None:
+def test_a_library_of_any_name_may_export_cudas_functions_unless_it_is_known_to_have_none(proc: Proc) -> None:
     proc.mapped('/opt/libframework.so')
-    assert proc.found() == []
     proc.mapped('/usr/lib/libcuda.so.1')
-    assert proc.found() == [
-        ('/usr/lib/libcuda.so.1', (Library.DRIVER,)),
-        ('/opt/libframework.so', (Library.RUNTIME,)),
-    ]
+    assert proc.found() == [('/opt/libframework.so', ANY), ('/usr/lib/libcuda.so.1', (Library.DRIVER,))]
+    known = {file.mapped for file in mapped_files(PID, str(proc.path)).files if file.mapped is not None}
+    assert known == {FileOnDisk(os.makedev(8, 1), 123456)}
+    assert [file.shown for file in mapped_files(PID, str(proc.path), without_functions=known).files[1:]] == []
 
 
 def test_a_loader_that_is_run_as_the_program_is_both(proc: Proc) -> None:

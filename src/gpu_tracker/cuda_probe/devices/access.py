@@ -20,6 +20,7 @@ _CAPABILITY_FILE = re.compile(r'nvidia-cap([0-9]{1,6})')
 _CAPABILITY = re.compile(r'gpu([0-9]+)/gi([0-9]+)/(?:ci([0-9]+)/)?access ([0-9]+)')
 _FOR_ALL = 0o006
 _USUAL_MAJOR = 195
+_MOST_DESCRIPTORS = 256
 
 
 class AccessReader:
@@ -102,6 +103,20 @@ def _held(pid: int, proc: str) -> frozenset[int]:
         except FileNotFoundError:  # closed meanwhile
             continue
     return _numbers(_GPU_FILE, (target.removeprefix('/dev/') for target in targets))
+
+
+def uses_driver(pid: int, proc: str = '/proc') -> bool:
+    """Return whether a process has a device file of NVIDIA's driver open, for more than to read figures by NVML."""
+    folder = f'{proc}/{pid}/fd'
+    try:
+        names = os.listdir(folder)[:_MOST_DESCRIPTORS]
+        files = {target for name in names if (target := os.readlink(f'{folder}/{name}')).startswith('/dev/nvidia')}
+        if not files or '/dev/nvidia-uvm' in files:  # which NVML does not open
+            return bool(files)
+        with open(f'{proc}/{pid}/maps', 'rb') as maps:
+            return b'/libnvidia-ml.so' not in maps.read()
+    except OSError:  # it has ended, has closed one meanwhile, or is somebody else's
+        return False
 
 
 def _may_open(pid: int, proc: str, folder: str, there: Iterable[int]) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cuda_probe.libraries import CodeFile, FileOnDisk
 
-_MANY_FILES = 8
+_MANY_FILES = 1_024
 _MOST_REFUSALS = 1_024
 _BY_SYMBOL: dict[Library, dict[str, Function]] = {library: {} for library in Library}
 for _function in FUNCTIONS:
