@@ -23,7 +23,7 @@ from support.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-HEADER = re.compile(r' {32}now  last \d+ (s|min) +peak')
+HEADER = re.compile(r' {41}now  last \d+ (s|min) +peak')
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ def test_a_run_is_shown_while_it_goes_on(going_on: Path) -> None:
         command = re.fullmatch(r'(.+)… +pid \d+ on \S+, [\d.]+ m?s', screen[0])[1]
         assert f'{sys.executable} -c {UNTIL_TOLD}'.replace('\n', ' ').startswith(command)
         assert HEADER.fullmatch(screen[2])
-        assert re.fullmatch(r'RAM {9}[█░]{13} +[\d.]+ MB +[▁-█]+ +[\d.]+ MB', screen[3])
-        assert re.fullmatch(r'CPU {9}[█░]{13} +\d+% +[▁-█]+ +\d+%', screen[4])
+        assert re.fullmatch(r'RAM {9}[█░]{13} +[\d.]+ MB of [\d.]+ [GT]B +[▁-█]+ +[\d.]+ MB', screen[3])
+        assert re.fullmatch(r'CPU {9}[█░]{13} +\d+% of \d+% +[▁-█]+ +\d+%', screen[4])
         assert any(re.fullmatch(r'python\S* +\d+ +\d+% +[\d.]+ MB', line) for line in screen)
         assert any(re.fullmatch(r'waiting n=3 +[\d.]+ m?s', line) for line in screen)
         assert screen[-1] == 'q ends the view; the program goes on'
@@ -315,5 +315,5 @@ def test_the_gpus_of_the_machine(path: Path, machine: Machine) -> None:
     with recorded(path, env=machine.environment()), tracker('watch', path) as terminal:
         screen = eventually(lambda: next((one for one in frames(terminal) if 'not used' in str(one)), None))
     assert 'GPUs that the run has not used' in screen
-    assert any(re.fullmatch(r'GPU 0 RAM {3}█░{12} +1\.\d\d GB +█+ +1\.\d\d GB', line) for line in screen)
+    assert any(re.fullmatch(r'GPU 0 RAM {3}█░{12} +1\.\d\d of 10\.\d GB +█+ +1\.\d\d GB', line) for line in screen)
     assert any(re.fullmatch(r'GPU 0 {7}█{5}░{8} +37% +█+ +37%', line) for line in screen)
