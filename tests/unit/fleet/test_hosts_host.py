@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpu_tracker.fleet.hosts.host import HostState, stale_age
+from gpu_tracker.fleet.hosts.host import HostState, host_as_json, stale_age
 from gpu_tracker.fleet.hosts.report import GpuReport, HostReport
 
 NEW = HostState('0', 'node01')
@@ -62,3 +62,22 @@ def test_a_reading_is_old_after_three_intervals_and_not_before_ten_seconds(inter
 
 def test_a_reading_at_the_limit_is_not_old():
     assert NEW.reported(report(age=10.0), now=1.0).state == 'up'
+
+
+def test_a_held_gpu_is_idle_since_its_first_idle_report():
+    def at(host, now, status, utilization):
+        return host.reported(report((GpuReport('GPU-1', status=status, utilization_percent=utilization),)), now)
+
+    def idle_since(host):
+        return host.report.gpus[0].idle_since
+
+    busy = at(NEW, 100.0, 'in_use', 97.0)
+    idle = at(busy, 105.0, 'in_use', 0.0)
+    later = at(idle, 110.0, 'claimed', 0.9)
+    assert [idle_since(host) for host in (busy, idle, later)] == [None, 105.0, 105.0]
+    assert host_as_json(later)['gpus'][0]['idle_since'] == 105.0
+    assert idle_since(at(later, 115.0, 'in_use', 1.0)) is None
+    assert idle_since(at(later, 115.0, 'in_use', None)) is None
+    assert idle_since(at(later, 115.0, 'free', 0.0)) is None
+    assert idle_since(at(later.failed('no answer'), 115.0, 'in_use', 0.0)) == 115.0
+    assert idle_since(at(later, 115.0, 'in_use_unseen', 0.0)) == 105.0

@@ -174,7 +174,15 @@ def test_what_a_browser_is_told_has_the_keys_of_the_report():
         'agent': 'gpu-tracker 6.0.0',
         'driver_problem': None,
         'claims_problem': None,
-        'gpus': [GPU | {'key': 'GPU-1', 'running_since': None, 'health': GPU['health'] | {'findings': FINDINGS}}],
+        'gpus': [
+            GPU
+            | {
+                'key': 'GPU-1',
+                'running_since': None,
+                'idle_since': None,
+                'health': GPU['health'] | {'findings': FINDINGS},
+            }
+        ],
     }
 
 
@@ -305,6 +313,7 @@ NVGPU = {
     'pids': '14586,999999',
     'users': 'root,?',
     'running_since': 'a minute ago',
+    'idle_since': None,
     'utilization': 5,
     'clock_mhz': 1410,
     'temperature': 64,

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gpu_tracker.fleet.hosts import untrusted
+from gpu_tracker.gpus.constraints import CLAIMED, IN_USE, IN_USE_UNSEEN
 from gpu_tracker.gpus.health import findings, health_as_json
 
 if TYPE_CHECKING:
@@ -64,6 +65,29 @@ def _job(job: RunningJob, error: float) -> RunningJob:
 
 def _moment(told: float | None, error: float) -> float | None:
     return None if told is None else untrusted.number(told + error)
+
+
+_HELD = frozenset({IN_USE, IN_USE_UNSEEN, CLAIMED})
+_IDLE_BELOW = 1.0
+"""Percent of utilization, as in the alert GpuHeldIdle."""
+
+
+def _with_idle_since(report: HostReport, before: HostReport | None, now: float) -> HostReport:
+    """Return a report in which GPUs that are held and idle have the moment since when they are.
+
+    :param before: The host's last report; None: there is none, or the host was not up since.
+    """
+    if not any(map(_is_held_idle, report.gpus or ())):
+        return report
+    known = {gpu.key: gpu.idle_since for gpu in (before and before.gpus) or ()}
+    gpus = (
+        gpu._replace(idle_since=known.get(gpu.key) or now) if _is_held_idle(gpu) else gpu for gpu in report.gpus or ()
+    )
+    return report._replace(gpus=tuple(gpus))
+
+
+def _is_held_idle(gpu: GpuReport) -> bool:
+    return gpu.status in _HELD and gpu.utilization_percent is not None and gpu.utilization_percent < _IDLE_BELOW
 
 
 Key = TypeVar('Key')
@@ -133,6 +157,7 @@ class HostState(NamedTuple):
         report = corrected(report, host.clock_error)
         problem = _staleness(report)
         if problem is None:
+            report = _with_idle_since(report, self.report if self.state == UP else None, now)
             return host._replace(state=UP, error=None, last_seen=now, report=report)
         if report.gpus is None:
             kept = (self.report or report)._replace(jobs=report.jobs, jobs_problem=report.jobs_problem)

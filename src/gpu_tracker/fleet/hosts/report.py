@@ -97,6 +97,9 @@ class GpuReport(NamedTuple):
     mig_devices: tuple[GpuReport, ...] | None = None
     running_since: str | None = None
     """For how long it is in use, in words, which is all that nvgpu reports."""
+    idle_since: float | None = None
+    """Seconds since 1970, since when each report has it in use or claimed, and below 1 % of utilization; None: it is not,
+    or its utilization is not known."""
 
     @property
     def place(self) -> str:
