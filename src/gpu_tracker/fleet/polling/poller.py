@@ -174,8 +174,11 @@ class Poller:
         due = [asked for asked in self._asked if asked.back_off.is_due(begun)]
         if not due:
             return
-        tasks = {asyncio.create_task(self._ask(asked, client, begun)): asked for asked in due}
+        tasks = {}
         try:
+            for asked in due:
+                tasks[asyncio.create_task(self._ask(asked, client, begun))] = asked
+                await asyncio.sleep(0)  # thousands of requests at once would keep clients of this server waiting
             _, pending = await asyncio.wait(tasks, timeout=self.cluster.deadline)
             for task in pending:
                 self._failed(tasks[task], self._late(tasks[task], client), begun)
