@@ -47,6 +47,8 @@ def test_the_last_half_hour_of_the_fleet_is_drawn_and_told(browser):
             'GPUs known',
             'hosts up',
         ]
+        newest = chart(page).locator('.u-value').all_inner_texts()
+        assert newest[1:] == ['40 %', '45 %', '2', '1']
         chart(page).locator('.u-over').hover()
         expect(chart(page).locator('.u-value').last).to_have_text('1')
         assert chart(page).locator('.u-value').nth(3).inner_text() == '2'
@@ -89,6 +91,15 @@ def test_where_nothing_is_known_there_is_no_chart(browser):
             'Chart of the whole fleet, last half hour: utilization mean 40 %, from 40 % to 40 %, now 40 %; '
             'memory mean 45 %, from 45 % to 45 %, now 45 %',
         )
+
+
+def test_after_two_rounds_nothing_is_awaited_any_more(browser):
+    time = [NOW]
+    with PageServer([NODE.failed('gone')], now=lambda: time[0]) as server, opened(browser, server.url) as page:
+        expect(page.locator('#fleet-past .means')).to_have_text('not known yet')
+        time[0] += 11
+        server.put(NODE.failed('still gone'))
+        expect(page.locator('#fleet-past .means')).to_have_text('N/A')
 
 
 def test_the_chart_goes_on_with_what_comes_in(browser):

@@ -313,7 +313,6 @@ NVGPU = {
     'pids': '14586,999999',
     'users': 'root,?',
     'running_since': 'a minute ago',
-    'idle_since': None,
     'utilization': 5,
     'clock_mhz': 1410,
     'temperature': 64,

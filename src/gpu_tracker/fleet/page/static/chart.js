@@ -62,7 +62,10 @@ export class Chart {
     const style = getComputedStyle(this.#place);
     const color = (name) => style.getPropertyValue(name).trim();
     const axis = { stroke: color('--muted'), grid: { stroke: color('--line'), width: 1 }, ticks: { stroke: color('--line'), width: 1 }, font: `12px ${style.fontFamily}` };
-    const value = (_, percent) => (percent === null ? '–' : `${percent.toFixed(0)} %`);
+    // Without a pointer the legend has the newest values.
+    const value = (words) => (plot, value, series, at) => words(at === null ? plot.data[series].at(-1) : value);
+    const percent = value((share) => (share === null ? '–' : `${share.toFixed(0)} %`));
+    const moment = value((seconds) => EXACT.format(seconds * 1000));
     return {
       width: this.#place.clientWidth,
       height: this.#height,
@@ -72,10 +75,10 @@ export class Chart {
         { ...axis, values: (_, marks) => marks.map((mark) => `${mark} %`), incrs: [this.#marks], size: 56 },
       ],
       series: [
-        { label: 'time', value: (_, moment) => (moment === null ? '–' : EXACT.format(moment * 1000)) },
-        { label: 'utilization', stroke: color('--use'), width: 1.5, value, points: pointsIn(color('--use')) },
-        { label: 'memory', stroke: color('--memory'), width: 1.5, dash: [6, 3], value, points: pointsIn(color('--memory')) },
-        ...this.#counts.map((label) => ({ label, scale: 'count', paths: () => null, points: { show: false }, value: (_, count) => `${count ?? '–'}` })),
+        { label: 'time', value: moment },
+        { label: 'utilization', stroke: color('--use'), width: 1.5, value: percent, points: pointsIn(color('--use')) },
+        { label: 'memory', stroke: color('--memory'), width: 1.5, dash: [6, 3], value: percent, points: pointsIn(color('--memory')) },
+        ...this.#counts.map((label) => ({ label, scale: 'count', paths: () => null, points: { show: false }, value: value((count) => `${count ?? '–'}`) })),
       ],
       cursor: { y: false, drag: { x: false, y: false } },
     };

@@ -15,6 +15,8 @@ export class FleetChart {
   #past = null; // {step, end} and the series
   #request = null; // the one that is under way
   #newest = {}; // of the series
+  #begun = null; // when the first totals came
+  #isLate = false; // more than two rounds ago
   #part = (name) => this.#details.querySelector(`.${name}`);
 
   /** @param chosen is called with whether the viewer wants to see the chart. */
@@ -45,8 +47,10 @@ export class FleetChart {
     if (this.#past === null && this.#request === null) this.#fetch();
   }
 
-  /** Go on with the newest totals of the fleet. */
-  goOn(totals, time) {
+  /** Go on with the newest totals of the fleet. @param interval seconds between two rounds. */
+  goOn(totals, time, interval) {
+    this.#begun ??= time;
+    this.#isLate = time - this.#begun > 2 * interval;
     const before = this.#newest;
     this.#newest = figuresOf(totals);
     const past = this.#past;
@@ -55,7 +59,7 @@ export class FleetChart {
     past.end += steps * past.step;
     const wasMissing = past.utilization.at(-1) === null;
     for (const name of SERIES) extend(past[name], steps, before[name] ?? null, this.#newest[name]);
-    if (steps > 0 || wasMissing) this.#draw();
+    if (steps > 0 || wasMissing || this.#isLate) this.#draw();
   }
 
   async #fetch() {
@@ -81,7 +85,7 @@ export class FleetChart {
     if (past === null) return;
     const isKnown = [...past.utilization, ...past.memory].some((value) => value !== null);
     const words = wordsOf(past);
-    setText(this.#part('means'), isKnown ? words.means : 'not known yet');
+    setText(this.#part('means'), isKnown ? words.means : this.#isLate ? UNKNOWN : 'not known yet');
     const isDrawn = isKnown && this.#details.open;
     this.#part('chart').hidden = !isDrawn;
     if (!isDrawn) {

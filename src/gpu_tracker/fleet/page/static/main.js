@@ -93,7 +93,7 @@ function showAll(replaced = new Map()) {
   frames.add('summary', () => summary.show(fleet.totals));
   if (document.hidden) summary.show(fleet.totals); // nothing is drawn then
   frames.add('jobs', showJobs);
-  fleetChart.goOn(fleet.totals, fleet.time);
+  fleetChart.goOn(fleet.totals, fleet.time, fleet.interval);
   const longer = past.goOn(fleet.hosts, replaced, fleet.time);
   list.refreshPast(longer);
   if (dialog.hostId !== null) {
