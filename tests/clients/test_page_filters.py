@@ -75,14 +75,14 @@ def test_filters_show_the_gpus_that_match_and_stand_in_the_address(browser, serv
         page.get_by_role('button', name='Show all').click()
         expect_hosts(page, 'big1', 'lost1', 'mig1', 'node2', 'node10')
         assert page.url == f'{server.url}/'
-        page.get_by_label('User').select_option('bob')
+        page.locator('select[name=user]').select_option('bob')
         expect_hosts(page, 'node2')
         assert indices(page, 'node2') == ['0']
-        page.get_by_label('User').select_option('alice')
+        page.locator('select[name=user]').select_option('alice')
         expect_hosts(page, 'node2', 'node10')
         assert indices(page, 'node2') == ['1']  # whose claim it is
         page.get_by_label('Group').select_option('lab')
-        page.get_by_label('User').select_option('')
+        page.locator('select[name=user]').select_option('')
         expect_hosts(page, 'node2', 'node10')
 
 
@@ -124,7 +124,7 @@ def test_hosts_are_sorted_and_what_is_unknown_comes_last(browser, server):
 def test_an_address_that_was_shared_shows_the_same(browser, server):
     with opened(browser, f'{server.url}/#q=node&user=bob&sort=name&reverse=1&compact=1&unheard=of&free=maybe') as page:
         expect_hosts(page, 'node2')
-        assert page.get_by_label('User').input_value() == 'bob'
+        assert page.locator('select[name=user]').input_value() == 'bob'
         assert page.get_by_label('Search').input_value() == 'node'
         assert [page.get_by_label(name).is_checked() for name in ('Reversed', 'Compact', 'Free only')] == [
             True,
@@ -177,14 +177,14 @@ def test_everything_is_reached_by_keyboard_in_the_order_of_reading(browser, serv
         row(page, 'node10', '2').wait_for()
         expect(page.locator('#fleet-past .means')).to_contain_text('utilization')
         reached = []
-        for _ in range(19):
+        for _ in range(20):
             page.keyboard.press('Tab')
             reached.append(page.evaluate('document.activeElement.name || document.activeElement.textContent.trim()'))
             outline = page.evaluate('getComputedStyle(document.activeElement).outlineStyle')
             assert outline != 'none', reached[-1]
         filters = ['text', 'group', 'model', 'user', 'sort', 'reversed', 'free', 'compact']
         assert reached.pop(1).startswith('Last half hour means: utilization ')
-        assert reached == ['Skip to the hosts', *filters, '0', '1', '0', '0', '0:0', '0:1', '0:2', '0', '1']
+        assert reached == ['Skip to the hosts', 'Users', *filters, '0', '1', '0', '0', '0:0', '0:1', '0:2', '0', '1']
 
 
 def test_nothing_has_to_be_scrolled_sideways(browser, server):
@@ -266,7 +266,7 @@ def test_assistive_technology_finds_names_headings_and_tables(browser, server):
     with opened(browser, server.url) as page:
         row(page, 'node10', '0').wait_for()
         assert page.get_by_role('heading', level=1).all_inner_texts() == ['GPU fleet']
-        assert page.get_by_role('heading', level=2).count() == 2
+        assert page.get_by_role('heading', level=2).count() == 3
         assert page.get_by_role('search', name='Filter and sort').count() == 1
         assert page.get_by_role('main').count() == 1
         table = page.get_by_role('table', name='GPUs of node10')

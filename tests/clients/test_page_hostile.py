@@ -106,11 +106,11 @@ def test_filters_offer_hostile_names_as_text(browser):
         PageServer([hostile_host(0, IMAGE), up('1', 'node', busy_gpu(0))]) as server,
         opened(browser, server.url) as page,
     ):
-        page.get_by_label('User').select_option(IMAGE)
+        page.locator('select[name=user]').select_option(IMAGE)
         expect(page.locator('.host')).to_have_count(1)
         page.reload()
         expect(page.locator('.host')).to_have_count(1)
-        assert page.get_by_label('User').input_value() == IMAGE
+        assert page.locator('select[name=user]').input_value() == IMAGE
         page.goto(f'{server.url}/#user={SCRIPT}&q={IMAGE}')
         expect(page.get_by_text('No host matches.')).to_be_visible()
 

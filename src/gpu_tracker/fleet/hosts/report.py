@@ -98,8 +98,8 @@ class GpuReport(NamedTuple):
     running_since: str | None = None
     """For how long it is in use, in words, which is all that nvgpu reports."""
     idle_since: float | None = None
-    """Seconds since 1970, of the first report since when it has been held with less than 1 % of utilization; None: it is
-    not held, busy, or its utilization is not known."""
+    """Seconds since 1970, of the first report since when it has been held with less than 1 % of utilization; None: it
+    is not held, busy, or its utilization is not known."""
 
     @property
     def place(self) -> str:

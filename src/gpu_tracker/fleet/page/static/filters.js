@@ -1,10 +1,10 @@
 // Which hosts and GPUs are shown, in which order, and how that is written in the address. No DOM here.
 
 import { usersOf } from './gpu_facts.js';
-import { hostFacts } from './host_facts.js';
+import { hostFacts, NAMES } from './host_facts.js';
 import { isFree } from './status.js';
 
-export const SORTS = ['name', 'free', 'utilization', 'memory', 'temperature'];
+export const SORTS = ['name', 'free', 'utilization', 'memory', 'temperature', 'user'];
 export const EVERYTHING = Object.freeze({
   text: '', group: '', model: '', user: '', free: false, sort: 'name', reversed: false, compact: null, chart: null,
 });
@@ -14,7 +14,6 @@ const PARAMETERS = {
   chart: 'chart',
 };
 const LAYOUT = ['compact', 'chart']; // null: nobody has chosen, so what suits the fleet and the window holds
-const NAMES = new Intl.Collator(undefined, { numeric: true });
 
 /** Return what the part of an address after `#` asks for; what it does not know it leaves out. */
 export function fromHash(hash) {
@@ -84,7 +83,7 @@ export function sorted(hosts, { sort, reversed }) {
   return [...hosts].sort((one, other) => {
     const [mine, its] = [hostFacts(one)[sort], hostFacts(other)[sort]];
     if (mine === null || its === null) return (mine === null) - (its === null) || byName(one, other);
-    return direction * (its - mine) || byName(one, other);
+    return direction * (sort === 'user' ? NAMES.compare(mine, its) : its - mine) || byName(one, other);
   });
 }
 

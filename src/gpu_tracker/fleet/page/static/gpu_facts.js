@@ -54,6 +54,7 @@ export function gpuFacts(gpu, parent) {
     isDevice: parent !== null,
     isFree: isFree(gpu),
     status,
+    idleSince: gpu.idle_since,
     problem: gpu.problem === null ? null : printable(gpu.problem),
     model: modelOf(gpu, parent),
     utilization: gpu.utilization_percent,

@@ -3,6 +3,7 @@
 import { element, fromTemplate, setAttribute, setText } from './elements.js';
 import { Meter } from './meter.js';
 import { sparkLabel, sparkPath } from './spark.js';
+import { shownStatus } from './status.js';
 import { ago, exactMoment, machineReadable } from './words.js';
 
 export class GpuRow {
@@ -26,6 +27,7 @@ export class GpuRow {
   /** @param facts those of gpu_facts.js. @param now of the server. */
   show(facts, now) {
     this.#showSince(facts, now);
+    this.#showStatus(shownStatus(facts, now));
     if (facts === this.#facts) return;
     this.#facts = facts;
     const { element: row } = this;
@@ -36,9 +38,6 @@ export class GpuRow {
     row.classList.toggle('broken', facts.problem !== null);
     setText(parts.button, facts.index);
     setAttribute(parts.button, 'aria-label', `GPU ${facts.index}: open its chart and processes`);
-    setText(parts.sign, facts.status.sign);
-    setText(parts.word, facts.status.word);
-    setAttribute(parts.status, 'title', facts.status.explanation);
     setText(parts.model, facts.model);
     setAttribute(parts.model, 'title', facts.model);
     this.utilization.show(facts.utilization, facts.utilizationText);
@@ -59,6 +58,13 @@ export class GpuRow {
     setAttribute(this.#parts.spark, 'role', isDrawn ? 'img' : null);
     setAttribute(this.#parts.spark, 'aria-label', isDrawn ? sparkLabel(values) : null);
     setAttribute(this.#parts.spark, 'aria-hidden', isDrawn ? null : 'true');
+  }
+
+  #showStatus({ sign, word, explanation, isIdle }) {
+    setText(this.#parts.sign, sign);
+    setText(this.#parts.word, word);
+    setAttribute(this.#parts.status, 'title', explanation);
+    setAttribute(this.#parts.status, 'data-idle', isIdle ? '' : null);
   }
 
   #showSince({ since, sinceText }, now) {

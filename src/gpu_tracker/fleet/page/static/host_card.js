@@ -1,12 +1,12 @@
 // A host with its GPUs. Far from what can be seen, only its heading is in the document, at the height of the whole.
 
 import { element, fromTemplate, setAttribute, setChildren, setText } from './elements.js';
-import { gpuFacts, withDevices } from './gpu_facts.js';
+import { gpuFacts, usersOf, withDevices } from './gpu_facts.js';
 import { GpuRow } from './gpu_row.js';
 import { GpuTile } from './gpu_tile.js';
 import { hostFacts, stateOf } from './host_facts.js';
 import { showName } from './host_names.js';
-import { ago, counted, machineReadable, exactMoment, isMoment, moment, percent, printable, usedOf } from './words.js';
+import { ago, counted, eachOnce, machineReadable, exactMoment, isMoment, moment, percent, printable, usedOf } from './words.js';
 
 export class HostCard {
   isNear = false;
@@ -54,7 +54,9 @@ export class HostCard {
     setAttribute(card, 'aria-labelledby', `host-${host.id}`);
     // How high it is while it is far away: in a compact card there is one note, or the GPUs.
     const notes = notesOf(host).length;
-    card.style.setProperty('--notes', isCompact ? Math.min(1, notes) : notes);
+    setAttribute(card, 'data-empty', gpus.length === 0 ? '' : null);
+    card.style.setProperty('--users', notes === 0 && gpus.some((gpu) => usersOf(gpu).length > 0) ? 1 : 0);
+    card.style.setProperty('--notes', gpus.length === 0 ? 0 : isCompact ? Math.min(1, notes) : notes);
     card.style.setProperty('--rows', isCompact && notes > 0 ? 0 : gpus.reduce((count, gpu) => count + 1 + (gpu.mig_devices?.length ?? 0), 0));
   }
 
@@ -78,7 +80,7 @@ export class HostCard {
   /** Leave the heading only. */
   undraw() {
     if (this.#parts === null) return;
-    for (const part of [this.#parts.facts, this.#parts.notes, this.#parts.body]) part.remove();
+    for (const part of [this.#parts.facts, this.#parts.users, this.#parts.notes, this.#parts.body]) part.remove();
     this.#parts = null;
     this.#rows.clear();
     this.element.classList.add('far');
@@ -89,12 +91,12 @@ export class HostCard {
     const facts = fromTemplate('host-facts');
     const part = (name) => facts.querySelector(`.${name}`);
     this.#parts = {
-      body, facts, notes: element('div', { class: 'notes' }), rows: this.#isCompact ? body : body.tBodies[0],
+      body, facts, notes: element('div', { class: 'notes' }), users: element('bdi', { class: 'host-users' }), rows: this.#isCompact ? body : body.tBodies[0],
       sign: part('sign'), word: part('word'), group: part('group'), hostname: part('hostname'), free: part('free'),
       utilization: part('host-utilization'), memory: part('host-memory'), agent: part('agent'),
     };
     this.element.querySelector('header').append(facts);
-    this.element.append(this.#parts.notes, body);
+    this.element.append(this.#parts.users, this.#parts.notes, body);
     this.element.classList.remove('far');
   }
 
@@ -127,6 +129,9 @@ export class HostCard {
       setText(this.#parts.body.caption, `GPUs of ${printable(host.name)}`);
       this.#parts.body.hidden = this.#facts.length === 0;
     }
+    const users = eachOnce(this.#gpus.flatMap(usersOf));
+    setText(parts.users, users);
+    setAttribute(parts.users, 'title', users || null);
     this.#showNotes(host, now);
   }
 

@@ -1,5 +1,6 @@
 // What is known of a host as a whole, as plain data: for its heading, for filters and for sorting.
 
+import { usersOf } from './gpu_facts.js';
 import { isFree } from './status.js';
 
 const STATES = {
@@ -9,6 +10,8 @@ const STATES = {
   down: { sign: '✕', word: 'down' },
 };
 
+export const NAMES = new Intl.Collator(undefined, { numeric: true });
+
 const known = new WeakMap(); // each report is a new object: what was worked out of it stays true
 
 /** Return `{kind, sign, word}`. */
@@ -17,7 +20,7 @@ export function stateOf(host) {
   return { kind, ...STATES[kind] };
 }
 
-/** Return `{count, free, utilization, used, total, memory, temperature}`; null is unknown; old figures do not count. */
+/** Return `{count, free, utilization, used, total, memory, temperature, user}`; null is unknown; old figures do not count. */
 export function hostFacts(host) {
   let facts = known.get(host);
   if (facts === undefined) {
@@ -44,6 +47,7 @@ function workedOut(host) {
     total: size,
     memory: size ? (100 * used) / size : null,
     temperature: temperatures.length ? Math.max(...temperatures) : null,
+    user: current.flatMap(usersOf).sort(NAMES.compare)[0] ?? null,
   };
 }
 

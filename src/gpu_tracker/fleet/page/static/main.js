@@ -12,6 +12,7 @@ import { Past } from './past.js';
 import { Stream } from './stream.js';
 import { Summary } from './summary.js';
 import { Toolbar } from './toolbar.js';
+import { Users } from './users.js';
 import { ago, counted, moment } from './words.js';
 
 const CHOICES_PAUSE = 2_000; // milliseconds between two looks for what there is to choose from
@@ -28,6 +29,7 @@ const list = new HostList(place('hosts'), { frames, past, clock: () => fleet.now
 const fleetChart = new FleetChart(place('fleet-past'), (chart) => toolbar.choose({ chart }));
 const isNarrow = matchMedia('(max-width: 600px)'); // a phone, as in narrow.css
 const jobs = new Jobs(place('jobs'), !isNarrow.matches);
+const users = new Users(place('users'));
 const summary = new Summary(place('summary'), place('spoken'));
 const dialog = new GpuDialog(place('gpu'), past, { openerOf: (...names) => list.opener(...names), closed: () => list.refresh() });
 let toolbar = null;
@@ -92,7 +94,7 @@ function showAll(replaced = new Map()) {
   if (connection !== 'live') connectionIs('live');
   frames.add('summary', () => summary.show(fleet.totals));
   if (document.hidden) summary.show(fleet.totals); // nothing is drawn then
-  frames.add('jobs', showJobs);
+  frames.add('lists', showLists);
   fleetChart.goOn(fleet.totals, fleet.time, fleet.interval);
   const longer = past.goOn(fleet.hosts, replaced, fleet.time);
   list.refreshPast(longer);
@@ -102,8 +104,9 @@ function showAll(replaced = new Map()) {
   }
 }
 
-function showJobs() {
+function showLists() {
   jobs.show(fleet.hosts.values(), fleet.now);
+  users.show(fleet.hosts.values(), fleet.now);
 }
 
 function connectionIs(state) {
@@ -168,7 +171,7 @@ place('everything').addEventListener('click', () => toolbar.clear());
 place('hosts').addEventListener('click', open);
 setInterval(() => toolbar.offer(choices(fleet.hosts.values())), CHOICES_PAUSE);
 setInterval(() => list.refresh(), AGES_PAUSE);
-setInterval(() => fleet.time !== null && frames.add('jobs', showJobs, { isUrgent: false }), AGES_PAUSE);
+setInterval(() => fleet.time !== null && frames.add('lists', showLists, { isUrgent: false }), AGES_PAUSE);
 setInterval(() => fleetChart.fetchIfMissing(), AGES_PAUSE);
 setInterval(() => connection !== 'live' && showConnection(), 1_000);
 stream.open();

@@ -1,5 +1,7 @@
 // What the state of a GPU is called, and its sign: the same as in the table of `gpu-tracker gpus`.
 
+import { lasting } from './words.js';
+
 const STATUSES = {
   free: ['[ ]', 'free'],
   in_use: ['[~]', 'in use'],
@@ -16,11 +18,21 @@ const EXPLANATIONS = {
   split: 'divided into MIG devices',
 };
 
+export const IDLE_LONG = 3600; // seconds
+const IDLE_SIGN = '[z]';
+
 /** Return `{kind, sign, word, explanation}`; a status of a newer agent is unknown. */
 export function statusOf(gpu) {
   const kind = Object.hasOwn(STATUSES, gpu.status) ? gpu.status : 'unknown';
   const [sign, word] = STATUSES[kind];
   return { kind, sign, word, explanation: EXPLANATIONS[kind] ?? word };
+}
+
+/** Return the status as it is shown now: of a GPU that is held and has long been idle, for how long. */
+export function shownStatus({ status, idleSince }, now) {
+  if (idleSince === null || now - idleSince <= IDLE_LONG) return { ...status, isIdle: false };
+  const word = `idle ${lasting(now - idleSince)}`;
+  return { ...status, sign: IDLE_SIGN, word, explanation: `${status.explanation}, ${word}`, isIdle: true };
 }
 
 /** Whether a program could start there: a GPU in MIG mode is free where one of its devices is. */

@@ -56,10 +56,14 @@ export function counted(count, one, many = `${one}s`) {
 
 /** Return an age in whole units, in the words of `gpu-tracker gpus`: `14 hours ago`. */
 export function ago(seconds) {
-  const [length, one, many] = UNITS.find(([limit]) => seconds >= limit) ?? [1, '', 'seconds'];
-  const count = Math.floor(seconds / length);
-  if (seconds < MOMENT) return 'just now';
-  return count === 1 ? `${one} ago` : `${count} ${many} ago`;
+  return seconds < MOMENT ? 'just now' : `${lasting(seconds)} ago`;
+}
+
+/** Return a time in whole units: `14 hours`. */
+export function lasting(seconds) {
+  const [length, one, many] = UNITS.find(([limit]) => seconds >= limit) ?? [1, 'a second', 'seconds'];
+  const count = Math.max(0, Math.floor(seconds / length));
+  return count === 1 ? one : `${count} ${many}`;
 }
 
 /** Return a moment in the viewer's form, with its day unless it is within half a day of now. */
