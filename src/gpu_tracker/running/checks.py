@@ -190,7 +190,7 @@ def usage_file(options: Given, name: str, value: object) -> str:
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise ParameterError(name, value, _FILE_ACCEPTED)
     path = os.path.abspath(options.expanded(name, value))
-    folder = os.path.dirname(os.path.realpath(path))
+    folder = os.path.dirname(files.whole_path(path, name))
     if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise ParameterError(name, value, _FILE_ACCEPTED, see('cannot-write'))
     return path

@@ -20,6 +20,7 @@ _UNCHANGED = getattr(os, 'O_BINARY', 0)
 """Without it Windows changes the ends of lines."""
 _WITHOUT_WAITING = getattr(os, 'O_NONBLOCK', 0)
 _NOT_AS_OWN_TERMINAL = getattr(os, 'O_NOCTTY', 0)
+_FOR_ALL = stat.S_ISVTX | stat.S_IWOTH
 _MOST_LINKS = 40  # as many symbolic links in one path as Linux follows, path_resolution(7)
 
 
@@ -87,7 +88,38 @@ def replaceable_file(path: str) -> str | None:
         if not os.path.basename(path):
             raise  # 'folder/' can only be a folder
         regular = True
-    return os.path.realpath(path) if regular else None
+    if not regular:
+        return None
+    check_links(path)
+    return os.path.realpath(path)
+
+
+def check_links(path: str) -> None:
+    """Raise PermissionError if ``path`` leads through another user's link in a sticky folder for all, such as /tmp.
+
+    The kernel does so with fs.protected_symlinks=1, but not for ``os.path.realpath``.
+    """
+    if sys.platform == 'win32':
+        return
+    folder, left, links = '/' if os.path.isabs(path) else os.getcwd(), _names(path), 0
+    while left and links < _MOST_LINKS:
+        name = left.pop()
+        there = os.path.dirname(folder) if name == '..' else os.path.join(folder, name)
+        try:
+            target, owner = os.readlink(there), os.lstat(there).st_uid
+        except OSError:  # no link, or nothing
+            folder = there
+            continue
+        parent = os.stat(folder)
+        if parent.st_mode & _FOR_ALL == _FOR_ALL and owner not in {os.geteuid(), parent.st_uid}:
+            raise PermissionError(errno.EACCES, f'{there} is a symbolic link of another user', path)
+        folder = '/' if target.startswith('/') else folder
+        left += _names(target)
+        links += 1
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in reversed(path.split('/')) if name not in {'', '.'}]
 
 
 def replaceable_file_or_none(path: str) -> str | None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpu_tracker.errors import ParameterError
+from gpu_tracker.recording.writing.tracking_file import whole_path
 from gpu_tracker.system.files import check_writable, replaceable_file, write_whole
 
 if TYPE_CHECKING:
@@ -54,6 +56,46 @@ def test_symbolic_links_are_followed(tmp_path: Path, existing: str) -> None:
     assert (tmp_path / 'second').is_symlink()
     assert target.read_text() == 'new'
     assert set(os.listdir(target.parent)) == {'report', existing}
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """Return a folder in which everybody may write, with a folder within and dangling links of another user."""
+    if os.geteuid() != 0:
+        pytest.skip('only root makes links of other users')
+    folder = tmp_path / 'shared'
+    folder.mkdir()
+    folder.chmod(0o1777)
+    (tmp_path / 'own').mkdir()
+    for name, target in (('link', tmp_path / 'own' / 'report'), ('folder', '../own')):
+        (folder / name).symlink_to(target)
+        os.lchown(folder / name, 12345, 12345)
+    return folder
+
+
+@pytest.mark.parametrize(('path', 'link'), [('link', 'link'), ('folder/report', 'folder'), ('mine', 'link')])
+def test_links_of_other_users_in_a_folder_for_all_are_refused(shared: Path, path: str, link: str) -> None:
+    (shared / 'mine').symlink_to('link')
+    text = f'{shared / link} is a symbolic link of another user'
+    for write in (check_writable, replaceable_file, lambda path: write_whole(path, 'new')):
+        with pytest.raises(PermissionError) as caught:
+            write(str(shared / path))
+        assert caught.value.strerror == text
+    with pytest.raises(ParameterError) as refused:
+        whole_path(shared / path)
+    assert refused.value.accepted == f'a path that can be written ({text})'
+    assert os.listdir(shared.parent / 'own') == []
+
+
+def test_links_of_other_users_are_followed_elsewhere(shared: Path) -> None:
+    for mode in (0o0755, 0o1755, 0o0777):
+        shared.chmod(mode)
+        write_whole(str(shared / 'link'), f'{mode:o}')
+        assert (shared.parent / 'own' / 'report').read_text() == f'{mode:o}'
+    shared.chmod(0o1777)
+    os.chown(shared, 12345, 12345)
+    write_whole(str(shared / 'link'), 'of the owner')
+    assert (shared.parent / 'own' / 'report').read_text() == 'of the owner'
 
 
 def test_a_path_without_folder_means_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import sys
 from gpu_tracker.errors import ParameterError, see
 from gpu_tracker.real import os
 from gpu_tracker.recording.schema import APPLICATION_ID
+from gpu_tracker.system.files import check_links
 
 if sys.platform != 'win32':
     from gpu_tracker.real import fcntl
@@ -120,9 +121,18 @@ class TrackingFile:
                 pass  # this file system has no locks
 
 
-def whole_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path of the file that ``path`` leads to through its symbolic links."""
-    return os.path.realpath(os.path.abspath(os.fsdecode(path)))
+def whole_path(path: str | os.PathLike[str], option: str = 'tracking_file') -> str:
+    """Return the absolute path of the file that ``path`` leads to through its symbolic links.
+
+    :param option: What the path was given as.
+    :raises ParameterError: if one of them is another user's, see :func:`gpu_tracker.system.files.check_links`.
+    """
+    absolute = os.path.abspath(os.fsdecode(path))
+    try:
+        check_links(absolute)
+    except PermissionError as error:
+        raise ParameterError(option, path, f'a path that can be written ({error.strerror})') from None
+    return os.path.realpath(absolute)
 
 
 def check(path: str, given: object, *, overwrite: bool) -> None:
