@@ -42,6 +42,11 @@ class ProcessCounters(NamedTuple):
     has_left: bool = False
     """Whether it has left the GPU."""
 
+    @property
+    def only_draws(self) -> bool:
+        """Whether it is in the driver's list of graphics processes alone."""
+        return self.draws and not self.computes
+
 
 class GpuCounters(NamedTuple):
     """One GPU. What is known of now was so at the last reading that could be made."""

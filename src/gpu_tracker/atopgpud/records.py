@@ -64,7 +64,7 @@ class _Hidden(NamedTuple):
 
     process: ProcessCounters
     is_there: bool
-    """Whether it is on the GPU, which cannot be read just now; else it has left it."""
+    """Whether it is on the GPU, which cannot be read just now; else it has left it, or only draws on it."""
 
 
 class _Process:
@@ -92,18 +92,23 @@ class _Process:
         return records
 
 
-def by_process(sections: Sequence[Section]) -> list[list[Record]]:
-    """Return the records of each process, those of the processes with the most memory first."""
+def by_process(sections: Sequence[Section], *, drawing: bool) -> list[list[Record]]:
+    """Return the records of each process, those of the processes with the most memory first.
+
+    :param drawing: Whether processes that only draw on a GPU have records there.
+    """
     found: defaultdict[int, _Process] = defaultdict(_Process)
     for place, section in enumerate(sections):
         gpu = section.gpu
         for process in gpu.processes.values():
-            if gpu.is_readable and gpu.are_listed:
+            if process.only_draws and not drawing:
+                found[process.pid].hidden.append(_Hidden(process, is_there=False))
+            elif gpu.is_readable and gpu.are_listed:
                 found[process.pid].shown.append(Record(place, 'A', process))
             else:
                 found[process.pid].hidden.append(_Hidden(process, is_there=True))
         for process in section.ended:
-            if process.has_left:
+            if process.has_left or (process.only_draws and not drawing):
                 found[process.pid].hidden.append(_Hidden(process, is_there=False))
             else:
                 found[process.pid].shown.append(Record(place, 'E', process))

@@ -65,7 +65,7 @@ def statistics(version: int, sections: Sequence[Section]) -> Statistics:
     """
     heads = [_gpu(section) for section in sections]
     tails: list[list[str]] = [[] for _ in sections]
-    processes = by_process(sections)
+    processes = by_process(sections, drawing=version >= _TYPED)
     room = LONGEST - sum(map(len, heads))
     left_out = 0
     for number, records in enumerate(processes):

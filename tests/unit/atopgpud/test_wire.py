@@ -81,6 +81,15 @@ def test_types_of_processes(computes, draws, letter):
     assert text.endswith(f'#A 22054 {letter} 210 105 3145728 9437184 3')
 
 
+def test_version_1_has_no_processes_that_only_draw():
+    drawing = PROCESS._replace(pid=1, computes=False, draws=True)
+    both = PROCESS._replace(pid=2, draws=True)
+    gpu = GPU._replace(processes={1: drawing, 2: both})
+    text = wire.statistics(1, [Section(gpu, ended=[drawing._replace(pid=3)])]).text
+    assert text == '@75 40 83886080 4194304 3 225 120 12582912#A 2 70 35 0 3145728 9437184 3'
+    assert wire.statistics(2, [Section(gpu)]).text.count('#A ') == 2
+
+
 def test_a_gpu_that_cannot_be_read_is_unknown_and_keeps_what_only_grows():
     text = wire.statistics(1, [Section(GPU._replace(is_readable=False))]).text
     assert text == '@-1 -1 0 0 3 -1 -1 12582912'
