@@ -14,7 +14,7 @@ from starlette.routing import Route
 from gpu_tracker.fleet.web.gate import HEALTH
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from starlette.requests import Request
     from starlette.routing import BaseRoute
@@ -23,9 +23,8 @@ _JSON = 'application/json'
 _GZIP = 16 + zlib.MAX_WBITS
 _QUICKLY = 3
 _NOT_AT_ALL = re.compile(r'\s*q\s*=\s*0(\.0*)?\s*')
-_PACKED_PIECE = 65536
-_PIECE_TO_UNPACK = 4096
-"""Compressed bytes; JSON of hosts is about 15 times as long."""
+_PIECE = 65536
+"""Bytes that are sent at once."""
 
 
 def health() -> BaseRoute:
@@ -60,22 +59,31 @@ class _Packed(NamedTuple):
     """Bytes before compression."""
 
 
-class SharedList:
-    """A list in JSON, encoded once for all clients. It belongs to one event loop."""
+def json_list(items: Iterable[object]) -> Iterator[bytes]:
+    """Yield a list in JSON, piece by piece."""
+    before = b'['
+    for item in items:
+        yield before + json.dumps(item).encode('ascii')
+        before = b','
+    yield b']' if before == b',' else b'[]'
+
+
+class SharedBody:
+    """JSON that is encoded and compressed once for all clients. It belongs to one event loop."""
 
     def __init__(self) -> None:
         self._key: object = None
         self._encoding: asyncio.Task[_Packed] | None = None
 
-    async def answer(self, request: Request, items: Iterable[object], key: object) -> Response:
-        """Return the list as an answer, without blocking other answers while it is encoded.
+    async def answer(self, request: Request, pieces: Iterable[bytes], key: object) -> Response:
+        """Return the body as an answer, without blocking other answers while it is encoded.
 
-        :param items: Read item by item, unless there is a list for this key or one is being encoded.
-        :param key: Anything that changes with the items; None: there is no such thing.
+        :param pieces: Read one by one, unless there is a body for this key or one is being encoded.
+        :param key: Anything that changes with the body; None: there is no such thing.
         """
         if self._encoding is None or (self._encoding.done() and (key is None or key != self._key)):
             self._key = key
-            self._encoding = asyncio.create_task(_encoded(items))
+            self._encoding = asyncio.create_task(_encoded(pieces))
         encoded = await asyncio.shield(self._encoding)  # other clients wait for it too
         is_packed = takes_gzip(request)
         length = {'content-length': str(len(encoded.body) if is_packed else encoded.size), 'vary': 'accept-encoding'}
@@ -83,21 +91,23 @@ class SharedList:
         return StreamingResponse(_pieces(encoded.body, unpack=not is_packed), headers=headers, media_type=_JSON)
 
 
-async def _encoded(items: Iterable[object]) -> _Packed:
+async def _encoded(pieces: Iterable[bytes]) -> _Packed:
     packer = zlib.compressobj(_QUICKLY, wbits=_GZIP)
-    pieces, size, before = [], 1, b'['
-    for item in items:
-        text = before + json.dumps(item).encode('ascii')
-        pieces.append(packer.compress(text))
-        size, before = size + len(text), b','
+    compressed, size = [], 0
+    for piece in pieces:
+        compressed.append(packer.compress(piece))
+        size += len(piece)
         await asyncio.sleep(0)
-    end = b']' if pieces else b'[]'
-    return _Packed(b''.join([*pieces, packer.compress(end), packer.flush()]), size + len(end) - 1)
+    return _Packed(b''.join([*compressed, packer.flush()]), size)
 
 
 async def _pieces(body: bytes, *, unpack: bool) -> AsyncIterator[bytes]:
     unpacker = zlib.decompressobj(wbits=_GZIP)
-    size = _PIECE_TO_UNPACK if unpack else _PACKED_PIECE
-    for begin in range(0, len(body), size):
-        piece = body[begin : begin + size]
-        yield unpacker.decompress(piece) if unpack else piece
+    for begin in range(0, len(body), _PIECE):
+        piece = body[begin : begin + _PIECE]
+        if not unpack:
+            yield piece
+        while unpack and piece:
+            yield unpacker.decompress(piece, _PIECE)
+            piece = unpacker.unconsumed_tail
+    yield unpacker.flush()

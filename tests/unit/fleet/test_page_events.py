@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 
 import pytest
@@ -209,7 +210,8 @@ def test_a_large_event_goes_out_in_pieces():
     asyncio.run(look())
 
 
-def test_a_large_answer_goes_out_in_pieces():
+@pytest.mark.parametrize('accepted', [b'', b'gzip'])
+def test_a_large_answer_goes_out_in_pieces(accepted):
     async def look():
         sent = []
 
@@ -221,12 +223,18 @@ def test_a_large_answer_goes_out_in_pieces():
 
         path = '/api/v1/fleet'
         scope = {'type': 'http', 'method': 'GET', 'path': path, 'raw_path': path.encode(), 'query_string': b''}
-        scope |= {'headers': [], 'asgi': {'spec_version': '2.3'}}
+        scope |= {'headers': [(b'accept-encoding', accepted)], 'asgi': {'spec_version': '2.3'}}
         await Starlette(routes=page_routes(MadeUpSource(large_fleet()), 'fleet'))(scope, receive, send)
         bodies = [message.get('body', b'') for message in sent[1:]]
         assert max(map(len, bodies)) <= PIECE
-        assert int(dict(sent[0]['headers'])[b'content-length']) == sum(map(len, bodies)) > 6 * PIECE
-        assert len(json.loads(b''.join(bodies))['hosts']) == 3
+        body = b''.join(bodies)
+        headers = dict(sent[0]['headers'])
+        assert int(headers[b'content-length']) == len(body)
+        assert headers.get(b'content-encoding', b'') == accepted
+        if accepted:
+            body = gzip.decompress(body)
+        assert len(body) > 6 * PIECE
+        assert len(json.loads(body)['hosts']) == 3
 
     asyncio.run(look())
 

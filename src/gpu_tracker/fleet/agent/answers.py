@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from gpu_tracker.fleet.hosts.host import UP, WAITING
 from gpu_tracker.fleet.hosts.nvgpu import nvgpu_report, nvgpu_state
-from gpu_tracker.fleet.program_answers import SharedList, health, json_answer, packed, takes_gzip
+from gpu_tracker.fleet.program_answers import SharedBody, health, json_answer, json_list, packed, takes_gzip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -147,7 +147,7 @@ class Answers:
     ) -> None:
         self._host = host
         self._cluster = cluster
-        self._shared = SharedList()
+        self._shared = SharedBody()
         self._registry = CollectorRegistry(auto_describe=False)
         for collector in collectors:
             self._registry.register(collector)
@@ -178,7 +178,7 @@ class Answers:
     async def cluster_status(self, request: Request) -> Response:
         """Report all configured hosts in nvgpu's form."""
         reports, key = await self._cluster.reports()
-        return await self._shared.answer(request, reports, key)
+        return await self._shared.answer(request, json_list(reports), key)
 
     async def metrics(self, request: Request) -> Response:
         """Report this machine in Prometheus' form, or in that of OpenMetrics where it is asked for."""

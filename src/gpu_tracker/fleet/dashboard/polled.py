@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from starlette.routing import Route
 
 from gpu_tracker.fleet.hosts.nvgpu import NVGPU, nvgpu_state
-from gpu_tracker.fleet.program_answers import SharedList, json_answer
+from gpu_tracker.fleet.program_answers import SharedBody, json_answer, json_list
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ class PolledAnswers:
 
     def __init__(self, poller: Poller) -> None:
         self._poller = poller
-        self._shared = SharedList()
+        self._shared = SharedBody()
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -70,4 +70,4 @@ class PolledAnswers:
         poller = self._poller
         fleet, now = poller.fleet, poller.fleet.now()
         reports = (nvgpu_state(state, poller.error_for_nvgpu(state.id), now) for state in fleet.states())
-        return await self._shared.answer(request, reports, (fleet.rounds, fleet.removals))
+        return await self._shared.answer(request, json_list(reports), (fleet.rounds, fleet.removals))

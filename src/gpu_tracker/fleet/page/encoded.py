@@ -33,11 +33,6 @@ class EncodedObject(NamedTuple):
     rest: bytes
     """The same one for all who ask for it until something changes."""
 
-    @property
-    def size(self) -> int:
-        """How many bytes it has."""
-        return len(self.beginning) + len(self.rest)
-
     def pieces(self, before: bytes = b'', after: bytes = b'') -> Iterator[bytes]:
         """Yield it and what stands around it, as one piece if it is small."""
         before += self.beginning
@@ -72,10 +67,26 @@ class EncodedFleet:
         """Return ``time``, ``totals``, ``hosts`` and ``interval_seconds``."""
         now = self.version
         if self._everything is None or self._everything[0] != now:
-            states = self._fleet.states()
-            self._hosts = {state.id: self._hosts[state.id] for state in states if state.id in self._hosts}
+            states = self._states()
             self._everything = now, self._rest(states, {'interval_seconds': self._fleet.interval})
         return self._at_this_time(self._everything[1])
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield what :meth:`everything` returns host by host, as they are now."""
+        states = self._states()
+        fleet = self._fleet
+        fields = {'time': fleet.now(), 'totals': fleet.totals()._asdict(), 'interval_seconds': fleet.interval}
+        before = _json(fields)[:-1] + b',"hosts":['
+        for state in states:
+            yield before + self._host(state)
+            before = b','
+        yield b']}' if before == b',' else before + b']}'
+
+    def _states(self) -> tuple[HostState, ...]:
+        """Return all hosts, and forget what others were encoded as."""
+        states = self._fleet.states()
+        self._hosts = {state.id: self._hosts[state.id] for state in states if state.id in self._hosts}
+        return states
 
     def changes(self, since: Version) -> EncodedObject:
         """Return ``time``, ``totals``, and as ``hosts`` those that have changed; none may have been removed since."""

@@ -14,9 +14,10 @@ from starlette.routing import Route
 
 from gpu_tracker import views
 from gpu_tracker.fleet.page.encoded import SILENCE, EncodedFleet, events
+from gpu_tracker.fleet.program_answers import SharedBody
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
     from starlette.requests import Request
@@ -81,7 +82,6 @@ LONGEST = 7 * 24 * 3600.0
 
 _NO_SECONDS = f'Bad Request: seconds is a number from 1 to {LONGEST:.0f}'
 
-_JSON = 'application/json'
 _EVENTS = 'text/event-stream'
 _ICON = 'favicon.svg'
 _ASK_AGAIN = 'no-cache'
@@ -113,6 +113,7 @@ class _Page:
         self._source = source
         self._silence = silence
         self._encoded = EncodedFleet(source.fleet)
+        self._shared = SharedBody()
         self._files = page_files()
         self._index = index(self._files, title)
 
@@ -126,10 +127,9 @@ class _Page:
         file = self._files.get(request.path_params['name'])
         return PlainTextResponse('Not Found', 404) if file is None else _sent(file, request)
 
-    async def fleet(self, _: Request) -> Response:
-        everything = self._encoded.everything()
-        headers = {'content-length': str(everything.size)}
-        return StreamingResponse(_one_by_one(everything.pieces()), headers=headers, media_type=_JSON)
+    async def fleet(self, request: Request) -> Response:
+        key = (self._encoded.version, self._source.fleet.rounds)
+        return await self._shared.answer(request, self._encoded.pieces(), key)
 
     async def events(self, request: Request) -> Response:
         headers = {'cache-control': 'no-store', 'x-accel-buffering': 'no'}  # nginx would gather events
@@ -155,12 +155,6 @@ class _Page:
         if seconds is None:
             return PlainTextResponse(_NO_SECONDS, 400)
         return JSONResponse(_fleet_past_as_json(self._source.fleet.totals_history.past(seconds)))
-
-
-async def _one_by_one(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """Yield each when there is room for it; what is no asynchronous iterator would be asked in a thread."""
-    for piece in pieces:
-        yield piece
 
 
 def _sent(file: PageFile, request: Request) -> Response:
