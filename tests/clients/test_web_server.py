@@ -201,9 +201,9 @@ def test_what_others_can_reach_is_not_served_without_a_secret():
     try:
         assert refused.process.wait(TIMEOUT) == 125
         assert refused.log == (
-            'gpu-tracker: --host: other machines can reach 0.0.0.0; give --token-file and --tls-cert, or '
-            '--tls-client-ca and --tls-cert, or --insecure if everybody there may read which user runs what on which '
-            'GPU\n'
+            'gpu-tracker: --host: other machines can reach 0.0.0.0. The safe way is:\n'
+            '  gpu-tracker agent --host=0.0.0.0 --make-token=token --tls-cert=tls.crt --tls-key=tls.key\n'
+            'With --insecure everybody there can read which user runs what on which GPU\n'
         )
     finally:
         refused.__exit__()

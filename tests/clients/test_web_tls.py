@@ -131,7 +131,7 @@ def test_a_secret_over_tls_or_certificates_of_clients_open_more_than_loopback(ce
     ):
         assert access.scheme == 'https'
         assert access.warnings == ()
-    with pytest.raises(AccessError, match=r'^--host: other machines can reach 0\.0\.0\.0; give --token-file'):
+    with pytest.raises(AccessError, match=r'^--host: other machines can reach 0\.0\.0\.0\. The safe way'):
         check_access(host='0.0.0.0', port=0, tls=files)  # noqa: S104 - it is refused
 
 

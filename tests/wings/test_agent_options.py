@@ -81,7 +81,7 @@ def test_it_listens_only_on_loopback_without_a_secret(machine: Machine, tmp_path
         ['agent', '--host=0.0.0.0', '--port=0'], ['agent', '--host=0.0.0.0', '--port=0', f'--token-file={token}']
     )
     assert (code, printed) == (125, '')
-    assert open_to_all.startswith('gpu-tracker: --host: other machines can reach 0.0.0.0; give --token-file and ')
+    assert open_to_all.startswith('gpu-tracker: --host: other machines can reach 0.0.0.0. The safe way is:')
     assert with_token[2].startswith('gpu-tracker: --host: other machines can reach 0.0.0.0; what --token-file holds ')
     assert machine.driver.calls() == []
 

@@ -27,6 +27,7 @@ Options:
 {serving.option_lines(_PORT)}\
   --token-file=<file>   Serve only clients that know the token in this file. nvgpu's
                         masters know none.
+  --make-token=<file>   The same, and make the file with a new token if it is missing.
   --st, --interval=<s>  The time between two readings of the GPUs, from {_INTERVALS[0]:g} to {_INTERVALS[1]:g}
                         seconds. It grows to 6 seconds where nobody has asked for a
                         minute. [default: 2]
@@ -62,6 +63,10 @@ def run(values: options.Values) -> int:
         from gpu_tracker.fleet.agent.run import Settings  # noqa: PLC0415 - as above
         from gpu_tracker.fleet.agent.run import run as serve  # noqa: PLC0415 - not where only help is wanted
         from gpu_tracker.fleet.config.read import read_cluster  # noqa: PLC0415 - as above
+    if values['--token-file'] is not None and values['--make-token'] is not None:
+        raise options.UsageError('--make-token and --token-file are one too many')
+    option = '--token-file' if values['--make-token'] is None else serving.MAKE_TOKEN
+    path = values[option]
     config = values['--config']
     jobs = _folder(values['--jobs'])
 
@@ -76,7 +81,7 @@ def run(values: options.Values) -> int:
             probes=('cuda',) if values['--cuda'] else (),
             jobs=jobs,
         )
-        return settings, serving.access(values, serving.token(values['--token-file']), '--token-file')
+        return settings, serving.access(values, serving.token(path, option), option)
 
     settings, access = read()
     return serving.served(lambda complain: serve(settings, access, __version__, complain, read), access)

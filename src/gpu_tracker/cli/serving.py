@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpu_tracker.fleet.web.access import Access, TlsFiles
     from gpu_tracker.fleet.web.credentials import Credentials, Passwords, Token
 
+MAKE_TOKEN = '--make-token'  # noqa: S105 - an option
 LAST_WORDS = 1.5
 """Seconds that the last lines have at the end to be written."""
 
@@ -83,13 +84,16 @@ def access(
 
 
 def token(path: object, option: str = '--token-file') -> Token | None:
-    """Return the token in the file that the option names; None where ``path`` is None."""
+    """Return the token in the file that the option names, which --make-token makes; None if ``path`` is None."""
     from gpu_tracker.fleet.config import secret_files  # noqa: PLC0415 - as above
     from gpu_tracker.fleet.web import credentials  # noqa: PLC0415 - as above
 
     if path is None:
         return None
-    return credentials.Token(secret_files.read_token(_path(option, path, 'a token'), option))
+    file = _path(option, path, 'a token')
+    if option == MAKE_TOKEN:
+        secret_files.make_token(file, option)
+    return credentials.Token(secret_files.read_token(file, option))
 
 
 def passwords(path: object, option: str = '--password-file') -> Passwords | None:

@@ -33,9 +33,12 @@ def test_more_than_loopback_needs_a_secret_and_tls():
     with pytest.raises(AccessError) as refusal:
         check_access(host='0.0.0.0', port=1080)  # noqa: S104 - it is refused
     assert str(refusal.value) == (
-        '--host: other machines can reach 0.0.0.0; give --token-file and --tls-cert, or --tls-client-ca and '
-        '--tls-cert, or --insecure if everybody there may read which user runs what on which GPU'
+        '--host: other machines can reach 0.0.0.0. The safe way is:\n'
+        '  gpu-tracker agent --host=0.0.0.0 --make-token=token --tls-cert=tls.crt --tls-key=tls.key\n'
+        'With --insecure everybody there can read which user runs what on which GPU'
     )
+    with pytest.raises(AccessError, match='--password-file=passwords --tls-cert'):
+        check_access(host='0.0.0.0', port=1080, credentials_option='--password-file')  # noqa: S104 - as above
 
 
 def test_a_secret_alone_would_cross_the_network_for_all_to_read():

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+import stat
+
 import pytest
 
 from gpu_tracker.cli import options, serving
@@ -72,6 +75,18 @@ def test_without_a_file_there_is_no_secret(tmp_path):
     assert serving.passwords(None) is None
     with pytest.raises(ParameterError, match=r"^--token-file must be the path of a file with a token, not ''$"):
         serving.token('')
+
+
+def test_a_token_is_made_once_for_its_owner_alone(tmp_path):
+    path = tmp_path / 'token'
+    serving.token(path, '--make-token')
+    made = path.read_text()
+    assert re.fullmatch('[0-9a-f]{64}\n', made)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert serving.token(path, '--make-token').accepts(f'Bearer {made.strip()}'.encode())
+    assert path.read_text() == made
+    with pytest.raises(GpuTrackerError, match=r'^--make-token: cannot make /dev/null/token: Not a directory$'):
+        serving.token('/dev/null/token', '--make-token')
 
 
 def test_secrets_come_from_files(tmp_path):

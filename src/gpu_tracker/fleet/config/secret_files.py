@@ -7,6 +7,7 @@ such as a secret that systemd or a container's engine puts there, is that owner'
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import sys
 
@@ -49,6 +50,21 @@ def read_token(path: str, option: str = '--token-file', shortest: int = SHORTEST
             '("openssl rand -hex 32" makes one)'
         )
     return token
+
+
+def make_token(path: str, option: str) -> None:
+    """Make a file with a new token that only its owner may read, unless there is something of that name.
+
+    :param option: The option that names the file.
+    :raises SecretFileError: It cannot be made.
+    """
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 'w', encoding='ascii') as file:
+            file.write(f'{secrets.token_hex(32)}\n')
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise SecretFileError(f'{option}: cannot make {path}: {error.strerror}') from None
 
 
 def read_passwords(path: str, option: str = '--password-file') -> dict[str, str]:

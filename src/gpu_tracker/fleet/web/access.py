@@ -184,14 +184,23 @@ def reachable_address(addresses: Iterable[sockets.Address]) -> str | None:
     return next((address.host for address in addresses if not address.is_loopback), None)
 
 
+_SAFE = {
+    '--token-file': 'agent --host={host} --make-token=token',
+    '--password-file': 'dashboard --host={host} --password-file=passwords',
+}
+"""The command that serves other machines, by the option of its credentials."""
+
+
 def _refusal(host: str, credentials: Credentials | None, option: str) -> str:
     if credentials:
-        why = f'what {option} holds would cross the network as plain text: give --tls-cert'
-    else:
-        why = f'give {option} and --tls-cert, or --tls-client-ca and --tls-cert'
+        return (
+            f'--host: other machines can reach {host}; what {option} holds would cross the network as plain text: '
+            'give --tls-cert, or --insecure if everybody there may read which user runs what on which GPU'
+        )
     return (
-        f'--host: other machines can reach {host}; {why}, or --insecure if everybody there may read '
-        'which user runs what on which GPU'
+        f'--host: other machines can reach {host}. The safe way is:\n'
+        f'  gpu-tracker {_SAFE[option].format(host=host)} --tls-cert=tls.crt --tls-key=tls.key\n'
+        'With --insecure everybody there can read which user runs what on which GPU'
     )
 
 
