@@ -1,14 +1,6 @@
 #!/bin/sh
-# Tracks each task of each job, without its user's doing: TaskProlog of Slurm. With task-epilog.sh and epilog.sh, which
-# make one report a job of it, in slurm.conf on all nodes:
-#
-#   TaskProlog=/etc/slurm/gpu-tracker/task-prolog.sh
-#   TaskEpilog=/etc/slurm/gpu-tracker/task-epilog.sh
-#   Epilog=/etc/slurm/gpu-tracker/epilog.sh
-#
-# Set these two lines in all three files. FOLDER is on a file system that all nodes share; all users may make folders in
-# it and not remove those of others, as in /tmp (mkdir -m 1777). Each job has a folder of its own there, which belongs
-# to its user and counts in his quota. Nothing removes old ones: let a timer do that.
+# Tracks each task of each job: TaskProlog of Slurm. How to install this with task-epilog.sh and epilog.sh, and the shared
+# FOLDER, is in docs/jobs.rst, "Tracking every job of a Slurm cluster". Set these two lines in all three files.
 GPU_TRACKER=/usr/local/bin/gpu-tracker
 FOLDER=/scratch/gpu-tracker
 
