@@ -82,7 +82,7 @@ def test_children_are_killed_and_the_command_ends_well(group: RealGroup, tmp_pat
         assert loaded.meta.totals['control_group']['oom_kills'] == kills
         assert sentence in [message.text for message in loaded.messages]
         assert loaded.summary().control_group.oom_kills == kills
-        assert f'<p class="problem">{sentence}</p>' in loaded.report().page
+        assert f'<p class="failed">{sentence}</p>' in loaded.report().page
 
 
 def test_the_text_says_it_too(group: RealGroup) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -216,7 +217,8 @@ def test_json(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 101])
     ended = called('compare', '-f', 'json', f'old={old}', f'new={new}')
     shown = json.loads(ended.stdout)
-    assert sorted(shown) == ['conditions', 'differences', 'figures', 'groups', 'incomplete', 'unpaired_regions']
+    keys = ['conditions', 'differences', 'figures', 'figures_by_gpu', 'groups', 'incomplete', 'unpaired_regions']
+    assert sorted(shown) == keys
     (ram,) = (figure for figure in shown['figures'] if figure['name'] == 'max_ram.combined.total_rss')
     assert ram['other'] == {'group': 'new', 'values': [101 * MB], 'mean': 101 * MB, 'is_lower_bound': False}
 
@@ -285,8 +287,8 @@ def test_names_of_files_with_commas_and_equals_signs(tmp_path: Path, name: str) 
         (['old=a', 'new=b', '--salvage', '--salvage'], '--salvage was given twice'),
     ],
 )
-def test_groups_that_are_none(arguments: list[str], text: str) -> None:
-    ended = called('compare', *arguments)
+def test_groups_that_are_none(tmp_path: Path, arguments: list[str], text: str) -> None:
+    ended = called('compare', *arguments, env={**os.environ, 'XDG_STATE_HOME': str(tmp_path)})
     assert ended.stderr == f"gpu-tracker: {text}\nTry 'gpu-tracker compare --help'.\n"
     assert (ended.returncode, ended.stdout) == (125, '')
 

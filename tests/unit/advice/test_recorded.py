@@ -88,7 +88,7 @@ def test_no_advice_leaves_it_out(tmp_path: Path, capfd: pytest.CaptureFixture[st
 def test_the_page_begins_with_it(tmp_path: Path) -> None:
     with load(halved(tmp_path / 'run.db')) as recording:
         page = html_page([recording])
-    assert f'<section class="advice"><h2>Next time</h2><ul><li>{TEXT}</li></ul></section>' in page
+    assert f'<section class="advice"><h2>Advice</h2><ul><li>{TEXT}</li></ul></section>' in page
     assert page.index('class="advice"') < page.index('>Peak RAM<')
     with load(write_recording(tmp_path / 'other.db')) as recording:
         assert 'class="advice"' not in html_page([recording])
