@@ -233,7 +233,7 @@ class Collector:
                 self.notes.not_probed(file, error)
                 continue
             has_new_loader |= is_new and Library.LOADER in file.libraries
-            if not functions and Library.RUNTIME in file.libraries:
+            if not functions and Library.RUNTIME in file.libraries and file.path.endswith('/exe'):
                 self._check_hidden_runtime(file)
             if not functions and file.mapped is not None:
                 self._without_functions.add(file.mapped)
