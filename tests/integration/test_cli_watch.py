@@ -152,7 +152,7 @@ def test_the_last_screen_stays_when_the_run_has_ended(path: Path) -> None:
         run.communicate('\n')
         assert terminal.wait() == 0
         left = terminal.shown.rpartition(LEAVE)[2].splitlines()
-    assert re.fullmatch(r' {31}last  last 30 s {30}peak', left[2])
+    assert re.fullmatch(r' {40}last  last 30 s {21}peak', left[2])
     assert left[3].startswith('RAM  ')
     assert left[-2:] == ['', 'The run has ended with exit code 0.']
 
@@ -191,9 +191,9 @@ def test_a_run_that_has_ended_is_shown_once(path: Path) -> None:
     assert shown == (
         'python train.py                                        pid 4242 on node1, 10.0 s\n'
         '\n'
-        '                               last  last 30 s                              peak\n'
-        'RAM         ░░░░░░░░░░░░░   21.0 MB                       ▂▂▂▂▂▃▃▃▃▃▃    62.2 MB\n'
-        'CPU         ██░░░░░░░░░░░      100%                        ██████████        21%\n'
+        '                                        last  last 30 s                     peak\n'
+        'RAM         ░░░░░░░░░░░░░ 21.0 MB of 17.2 GB                 ▂▂▂▃▃▃▃▃    62.2 MB\n'
+        'CPU         ██░░░░░░░░░░░       100% of 800%                 ████████        21%\n'
         '\n'
         'The run has ended with exit code 0.\n'
     )

@@ -108,7 +108,7 @@ def _page(
     gpus: Sequence[Sequence[LiveFigure]], rows: int | None, seconds: float | None
 ) -> tuple[Sequence[Sequence[LiveFigure]], list[Line]]:
     """Return the GPUs whose turn it is, and a line that says which they are if not all fit into ``rows``."""
-    if rows is None or sum(map(len, gpus)) <= rows:
+    if not gpus or rows is None or sum(map(len, gpus)) <= rows:
         return gpus, []
     count = max(1, (rows - 1) // len(gpus[0]))
     pages = ceil(len(gpus) / count)
