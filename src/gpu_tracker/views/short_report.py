@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _MOST_LINES = 9
 _MOST_PARTS = 4
 _MOST_ADVICE = 2
-_TOO_SHORT = 0.1
-"""Seconds. A lower bound of a shorter run says nothing."""
+_TOO_SHORT, _TOO_SMALL = 0.1, 1e6
+"""Seconds, and bytes. A lower bound of a shorter run, or one that is smaller than any program, says nothing."""
 _LEAST_CPU = 0.5
 """Percent of a core; less is not worth a word."""
 _IDLE_BELOW = 20
@@ -187,7 +187,10 @@ def _gpu_rows(usage: ResourceUsage, units: Mapping[str, str], recorded: Recorded
         own = f'gpus.{place_of(gpu)}'
         cells = [_gpu_memory(usage, own, units.get('gpu_ram'))]
         if gpu.utilization.mean_percent is not None:
-            cells.append(f'{text(usage, f"{own}.utilization.mean_percent")} busy')
+            of_us = ''
+            if gpu.others_used_it is not False and gpu.own_utilization.mean_percent is not None:
+                of_us = f' (own {text(usage, f"{own}.own_utilization.mean_percent")})'
+            cells.append(f'{text(usage, f"{own}.utilization.mean_percent")} busy{of_us}')
             curve = recorded.busy.get(place_of(gpu), ())
             if any(curve):
                 cells.append(line(curve, 100.0, symbols))
@@ -208,8 +211,9 @@ def _peak(amount: str, of: str = '') -> str:
 
 
 def _ram_cells(usage: ResourceUsage, units: Mapping[str, str]) -> list[str]:
-    seconds = value(usage, 'compute_time.time')
-    if _RAM in usage.lower_bounds and seconds is not None and seconds < _TOO_SHORT:
+    seconds, peak = value(usage, 'compute_time.time'), value(usage, _RAM)
+    is_too_short = (seconds or 0) < _TOO_SHORT or (peak or 0) < _TOO_SMALL
+    if _RAM in usage.lower_bounds and is_too_short:
         cells = ['too short to measure']
     else:
         cells = [_peak(_amount(usage, _RAM, units.get('ram')))]

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gpu_tracker.resources.building import build
 from gpu_tracker.result.usage import ComputeTime, ControlGroupUsage, GPUMemory, GPUPercentages, GPUUse, ResourceUsage
 from gpu_tracker.units import Units
@@ -55,6 +57,15 @@ def test_the_report_of_a_run_without_gpus() -> None:
         'python train.py   ended after 736 ms',
         'RAM     62.2 MB at most   CPU 0.16 of 2 cores   1 thread',
     ]
+
+
+@pytest.mark.parametrize(
+    ('others', 'busy'),
+    [(True, '47 % busy (own 5 %)'), (None, '47 % busy (own 5 %)'), (False, '47 % busy')],
+)
+def test_own_use_of_a_gpu_that_others_may_have_used(others: bool | None, busy: str) -> None:
+    shared = replace(gpu(0), own_utilization=GPUPercentages(5.0, 5.0), others_used_it=others)
+    assert report_of(usage_of(gpus=(shared,)))[1] == f'GPU 0   29 GB of 42.9 GB at most   {busy}'
 
 
 def test_a_report_with_all_that_there_may_be() -> None:
