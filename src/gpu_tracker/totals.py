@@ -329,6 +329,7 @@ class ControlGroupTotals(TypedDict):
     throttled_seconds: NotRequired[float | None]
     """This and the following: see :class:`gpu_tracker.control_groups.pressure.Pressure`."""
     group_swap: NotRequired[int | None]
+    shmem_growth: NotRequired[int | None]
     swapped_out: NotRequired[int | None]
 
 

@@ -62,7 +62,7 @@ class RegionFacts:
     :ivar seconds: The time of all calls.
     :ivar ram_before_bytes: RAM before the first call.
     :ivar ram_after_calls: RAM after each call.
-    :ivar gpu_busy_percent: How busy the GPU was.
+    :ivar gpu_busy_percent: How busy the GPUs that the run used were, on average.
     :ivar gpu_own_busy_percent: How busy the run kept it.
     :ivar cores_mean: Cores that the run used in it.
     """
@@ -111,6 +111,7 @@ class Facts:
     :ivar cgroup_peak_bytes: The peak of that group, with file cache.
     :ivar oom_kills: Processes killed for lack of memory.
     :ivar swap_peak_bytes: The most memory in swap.
+    :ivar shmem_growth_bytes: What files in memory (tmpfs) and shared memory of the machine grew by.
     :ivar major_faults: Page faults that read from disk.
     :ivar cores_mean: Cores used.
     :ivar cores_max: The most cores used.
@@ -120,6 +121,7 @@ class Facts:
     :ivar time_limit_seconds: The time limit of the job.
     :ivar job_seconds: How long the job had run at the end of the run; None: as long as the run.
     :ivar ram_per_minute_bytes: RAM at the end of each minute.
+    :ivar machine_gpus: The GPUs of the machine, used or not.
     """
 
     seconds: float
@@ -136,6 +138,7 @@ class Facts:
     cgroup_peak_bytes: float | None = None
     oom_kills: int | None = None
     swap_peak_bytes: float | None = None
+    shmem_growth_bytes: float | None = None
     major_faults: float | None = None
     cores_mean: float | None = None
     cores_max: float | None = None
@@ -148,6 +151,7 @@ class Facts:
     gpus: tuple[GPUFacts, ...] = ()
     regions: tuple[RegionFacts, ...] = ()
     ranks: tuple[RankFacts, ...] = ()
+    machine_gpus: int | None = None
 
     @property
     def noun(self) -> str:
@@ -216,6 +220,7 @@ def facts_of(
         cgroup_peak_bytes=value(usage, 'own_group.memory_peak'),
         oom_kills=own.oom_kills if own is not None and is_own else value(usage, 'control_group.oom_kills'),
         swap_peak_bytes=0 if _number(group, 'swapped_out') == 0 else _number(group, 'group_swap'),
+        shmem_growth_bytes=_number(group, 'shmem_growth'),
         major_faults=max(
             (
                 faults
@@ -234,6 +239,7 @@ def facts_of(
         ram_per_minute_bytes=recorded.ram_per_minute_bytes,
         gpus=tuple(_gpu_facts(usage, gpu) for gpu in usage.gpus or ()),
         regions=recorded.regions,
+        machine_gpus=usage.gpu_utilization.system_gpu_count,
     )
 
 

@@ -37,11 +37,10 @@ def recorded_in(recording: Recording) -> RecordedFacts:
             ends[call.path].append(call.start + call.seconds)
     nodes, _ = tree.merged(recording.regions)
     found = [tree.figures_of(node, recording.span_figures, duration) for node in nodes]
-    has_one_gpu = len(recording.gpus) == 1
     return RecordedFacts(
         # Inner regions first: they say more.
         regions=tuple(
-            _region_facts(one, duration, _ram_at(sorted(ends[one.path]), times, sizes), has_one_gpu=has_one_gpu)
+            _region_facts(one, duration, _ram_at(sorted(ends[one.path]), times, sizes))
             for one in sorted(found, key=lambda figures: -len(figures.path))
         ),
         ram_per_minute_bytes=_ram_at(
@@ -72,9 +71,7 @@ def _ram_at(wanted: Sequence[float], times: Sequence[float], sizes: Sequence[flo
     return tuple(sizes[place] for place in places if place < len(sizes))
 
 
-def _region_facts(
-    figures: PathFigures, duration: float | None, ram_after_calls: tuple[float, ...], *, has_one_gpu: bool
-) -> RegionFacts:
+def _region_facts(figures: PathFigures, duration: float | None, ram_after_calls: tuple[float, ...]) -> RegionFacts:
     open_for = (figures.share or 0) * (duration or 0)
     cpu = None if figures.cpu is None else figures.cpu.value
     return RegionFacts(
@@ -82,6 +79,6 @@ def _region_facts(
         calls=figures.calls,
         seconds=figures.wall_time,
         ram_after_calls=ram_after_calls,
-        gpu_busy_percent=figures.gpu_utilization if has_one_gpu and figures.gpu_coverage >= _KNOWN else None,
+        gpu_busy_percent=figures.gpu_utilization if figures.gpu_coverage >= _KNOWN else None,
         cores_mean=cpu / open_for if cpu is not None and open_for else None,
     )

@@ -172,7 +172,7 @@ def gpu_idle(facts: Facts, limits: Thresholds) -> Advice | None:
     idle, idle_seconds = 100 - used, (100 - used) / 100 * facts.seconds
     if idle < limits.gpu_idle_percent or idle_seconds < limits.gpu_idle_seconds:
         return None
-    name = 'GPU' if len(facts.gpus) == 1 else f'GPU {gpu.index}'
+    name = 'GPU' if (facts.machine_gpus or len(facts.gpus)) == 1 else f'GPU {gpu.index}'
     the = 'the ' if name == 'GPU' else ''
     text = f'{the}{name} was idle {idle:.0f} % of the time'
     if gpu.others_used:
@@ -274,6 +274,8 @@ def _is_basis_of_memory(facts: Facts, limits: Thresholds) -> bool:
     """Return whether the peak of the run says what it needs."""
     if not facts.has_succeeded or facts.seconds < limits.shortest_seconds or facts.swap_peak_bytes != 0:
         return False
+    if (facts.shmem_growth_bytes or 0) > limits.memory_margin * (facts.ram_peak_bytes or 0):
+        return False  # files in memory may count against the limit, and are in no process
     return (facts.cgroup_own or not facts.ram_is_lower_bound) and ram_grows(facts, limits) is None
 
 
@@ -323,6 +325,8 @@ def _cores_used(facts: Facts) -> str:
 
 def _idle_region(gpu: GPUFacts, idle_seconds: float, facts: Facts, limits: Thresholds) -> str:
     """Return the end of the sentence about an idle GPU: in which region it was idle."""
+    if sum(not one.is_unused for one in facts.gpus) > 1:
+        return '.'  # regions have the mean of all
     is_own = gpu.own_util_mean_percent is not None and gpu.others_used
     for region in facts.regions:
         busy = region.gpu_own_busy_percent if is_own else region.gpu_busy_percent

@@ -70,6 +70,7 @@ class ControlGroup(Resource):
             'inode': None if kills is None else self._inode,
             'throttled_seconds': None if pressure is None else pressure.throttled_seconds,
             'group_swap': None if pressure is None else pressure.group_swap,
+            'shmem_growth': None if pressure is None else pressure.shmem_growth,
             'swapped_out': None if pressure is None else pressure.swapped_out,
         }
         return {**found}

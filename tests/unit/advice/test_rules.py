@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,28 @@ def growth_of(*megabytes: float) -> float | None:
     sizes = tuple(size * 1e6 for size in megabytes)
     advice = ram_grows(Facts(seconds=600, ram_peak_bytes=max(sizes), ram_per_minute_bytes=sizes), Thresholds())
     return None if advice is None else advice.figures['bytes_per_minute']
+
+
+def rules_of(name: str, **changes: Any) -> dict[str, str]:
+    (facts,) = (facts_from(one.facts) for one in SITUATIONS if one.name == name)
+    return {one.rule: one.text for one in advise(replace(facts, **changes), Site())}
+
+
+def test_files_in_memory_may_need_more_than_the_peak_of_the_processes() -> None:
+    name = 'slurm_memory_and_cores_far_below'
+    assert 'request_memory' in rules_of(name, shmem_growth_bytes=80_000_000)
+    assert list(rules_of(name, shmem_growth_bytes=100_000_000)) == ['cores_unused']
+
+
+def test_a_gpu_of_several_is_named() -> None:
+    text = rules_of('slurm_gpu_idle_during_load', machine_gpus=8)['gpu_idle']
+    assert text == 'GPU 0 was idle 37 % of the time, during load. load used 1.0 of 8 cores.'
+
+
+def test_no_region_is_named_if_several_gpus_were_used() -> None:
+    (facts,) = (facts_from(one.facts) for one in SITUATIONS if one.name == 'slurm_gpu_idle_during_load')
+    gpus = (facts.gpus[0], replace(facts.gpus[0], index=1))
+    assert rules_of('slurm_gpu_idle_during_load', gpus=gpus)['gpu_idle'] == 'GPU 0 was idle 37 % of the time.'
 
 
 def test_a_growth_is_found_in_spite_of_noise() -> None:

@@ -100,6 +100,7 @@ def test_the_totals(counted: Counted, tmp_path: Path) -> None:
         'inode': tmp_path.stat().st_ino,
         'throttled_seconds': None,
         'group_swap': None,
+        'shmem_growth': None,
         'swapped_out': None,
     }
 

@@ -21,6 +21,7 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.write(throttled=2_000_000, swap=4096, pages=7)
+        self.share(500)
         make_group(folder / 'job', {'cpu.max': '200000 100000'})
         make_group(folder / 'job/step', {'cpu.max': 'max 100000'})
 
@@ -28,6 +29,9 @@ class Machine:
         make_group(self.folder / 'job', {'cpu.stat': f'usage_usec 5\nthrottled_usec {throttled}\n'})
         make_group(self.folder / 'job/step', {'memory.swap.current': swap, 'cpu.stat': 'throttled_usec 0\n'})
         (self.folder / 'vmstat').write_text(f'pswpin 9\npswpout {pages}\npgalloc 3\n')
+
+    def share(self, kibibytes: int) -> None:
+        (self.folder / 'meminfo').write_text(f'MemTotal: 16000 kB\nShmem:  {kibibytes} kB\nSlab: 7 kB\n')
 
     def pressure(self) -> Pressure:
         groups, mounted = [Group((), '/job/step')], [Mount('cgroup2', (), '/', str(self.folder))]
@@ -54,6 +58,17 @@ def test_the_most_swap_and_all_throttled_time_are_kept(machine: Machine) -> None
     machine.write(throttled=5_000_000, swap=0, pages=10)
     pressure.read(is_last=True)
     assert (pressure.throttled_seconds, pressure.group_swap, pressure.swapped_out) == (3.0, 8192, 3 * PAGE)
+
+
+def test_the_most_that_files_in_memory_grew_by(machine: Machine) -> None:
+    pressure = machine.pressure()
+    machine.share(700)
+    pressure.read(is_last=False)
+    machine.share(400)
+    pressure.read(is_last=True)
+    assert pressure.shmem_growth == 200 * 1024
+    (machine.folder / 'meminfo').unlink()
+    assert machine.pressure().shmem_growth is None
 
 
 def test_the_last_reading_stands_if_the_group_was_removed(machine: Machine) -> None:
