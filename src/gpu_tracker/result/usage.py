@@ -165,7 +165,7 @@ class GPUUse:
     :ivar uuid: Its UUID.
     :ivar name: The name of the product.
     :ivar unit: The unit of ``capacity`` and ``max_ram``.
-    :ivar capacity: Its memory.
+    :ivar capacity: Its memory. None in MIG mode: programs can use a part of it only.
     :ivar max_ram: The most of it that was in use.
     :ivar utilization: How busy it was, whoever used it.
     :ivar own_utilization: How busy the tracked processes kept it. None in MIG mode, in containers with process IDs of

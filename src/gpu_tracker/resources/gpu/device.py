@@ -153,7 +153,7 @@ class DeviceFigures:
             'vendor': self.gpu.vendor,
             'index': self.gpu.number,
             'place': numbered(self.gpu.vendor, str(self.gpu.number)),
-            'capacity': self.gpu.memory_total,
+            'capacity': None if self.gpu.mig_devices is not None else self.gpu.memory_total,
             **dict.fromkeys(self.maxima),
             **{name: maximum.value for name, maximum in known.items()},
             'missed': [
