@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from gpu_tracker.cli import options
 
-_OF_BATCH_JOBS = ('SLURM_JOB_ID', 'PBS_JOBID', 'LSB_JOBID')
-"""Variables of schedulers: nobody looks for the runs of a node afterwards."""
+_OF_BATCH_JOBS = ('SLURM_JOB_ID', 'PBS_JOBID', 'LSB_JOBID', 'PMI_RANK', 'PMIX_RANK')
+"""Variables of schedulers and of ranks: nobody looks for the runs of a node afterwards."""
 
 
 def wanted(values: options.Values, environment: Mapping[str, str]) -> bool:

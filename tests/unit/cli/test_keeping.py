@@ -30,7 +30,7 @@ def test_other_runs_are_not(words: list[str]) -> None:
     ('name', 'value'),
     [
         ('GPU_TRACKER_KEEP', '0'), ('CI', 'true'), ('CI', '1'), ('SLURM_JOB_ID', '7'), ('PBS_JOBID', '7'),
-        ('LSB_JOBID', '7'), ('OMPI_COMM_WORLD_RANK', '0'),
+        ('LSB_JOBID', '7'), ('OMPI_COMM_WORLD_RANK', '0'), ('PMI_RANK', '0'), ('PMIX_RANK', '0'),
     ],
 )  # fmt: skip
 def test_runs_that_nobody_looks_for_are_not_unless_that_is_asked_for(name: str, value: str) -> None:
