@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpu_tracker import killed_runs
 from gpu_tracker.cli import options, output, screen
-from gpu_tracker.errors import RecordingError
+from gpu_tracker.errors import ParameterError, RecordingError
 from gpu_tracker.limits import KILLED, exit_code_in_words
 from gpu_tracker.recording.reading.recording import load
 from gpu_tracker.running import numbered_runs
@@ -32,6 +32,7 @@ Usage:
 
 Options:
   --json                Print the list as JSON.
+  --sort=<column>       time, ram or gpu-ram: the largest first.
   --remove=<run>        Remove this run, by its number or ID, or all.
   -h --help             Print this text.
   -v --version          Print the version.
@@ -52,13 +53,19 @@ _COLUMNS = (
     Column('command', 'Command', 16),
 )
 _ALL = 'all'
+_SORTED_BY = {'time': 'duration', 'ram': 'max_ram', 'gpu-ram': 'max_gpu_ram'}
 
 
 def run(values: options.Values) -> int:
     """List or remove what ``values`` ask for, and return the exit code."""
     if values['--remove'] is not None:
         return _remove(str(values['--remove']))
+    column = values['--sort']
+    if column is not None and column not in _SORTED_BY:
+        raise ParameterError('--sort', column, 'time, ram or gpu-ram')
     found = sorted(_entries(), key=lambda entry: entry['started_unix'] or 0.0)
+    if column is not None:
+        found.sort(key=lambda entry: -(entry[_SORTED_BY[str(column)]] or 0.0))
     if values['--json']:
         return output.print_text(f'{json.dumps(found, indent=1)}\n')
     return output.print_text(''.join(f'{line}\n' for line in _table(found, screen.width())) if found else '')

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.cli_program import called
-from support.recordings import busy_rows, write_recording
+from support.recordings import busy_rows, totals_of, write_recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +52,14 @@ def test_the_list(runs: Path) -> None:
     ]
 
 
+def test_the_list_by_use(runs: Path) -> None:
+    totals = totals_of()
+    totals['ram']['combined'][0] *= 2
+    write_recording(runs / '3.db', rows=busy_rows(3), meta={'totals': json.dumps(totals)})
+    assert [line.split()[0] for line in printed('runs', '--sort=ram').splitlines()[1:]] == ['3', '1', '2']
+    assert refused('runs', '--sort=pid').startswith("gpu-tracker: --sort must be time, ram or gpu-ram, not 'pid'")
+
+
 def test_the_list_for_programs(runs: Path) -> None:
     first, second = json.loads(printed('runs', '--json'))
     assert (first['id'], first['command'], first['exit_code']) == ('1', ['train', '1'], 0)
@@ -83,7 +91,9 @@ def test_the_page_of_a_run_is_in_the_present_folder(runs: Path, tmp_path: Path) 
 def test_the_last_two_runs_are_compared(runs: Path) -> None:
     assert printed('compare').splitlines()[0] == '1 run of run 1, 1 run of run 2'
     (runs / '1.db').unlink()
-    assert refused('compare').startswith('gpu-tracker: two groups were expected: gpu-tracker compare ')
+    assert refused('compare').startswith(
+        'gpu-tracker: two groups with different names were expected: gpu-tracker compare '
+    )
 
 
 def test_a_file_comes_before_a_run_of_that_name(runs: Path, tmp_path: Path) -> None:
