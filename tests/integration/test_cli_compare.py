@@ -120,6 +120,7 @@ def test_markdown_has_eight_rows_and_notes_at_most_and_no_markup_of_strangers(tm
         r'| regions."a\|b \<i> \*i\* \_x\_ y_z".wall_time | 1 s | 10 s | 10.000 |',
     ]
     assert len(table) == 10
+    assert shown.split('\n\n')[3] == '1 more changed: gpu-tracker compare shows them.'
     assert shown.count('\n- ') == 9
     assert shown.endswith('\n- and 2 more\n')
 
@@ -275,12 +276,15 @@ def test_names_of_files_with_commas_and_equals_signs(tmp_path: Path, name: str) 
     assert [[each['path'] for each in group['runs']] for group in groups] == [['other.db', name], [name]]
 
 
+TWO_GROUPS = 'two groups with different names were expected: gpu-tracker compare a.db b.db'
+
+
 @pytest.mark.parametrize(
     ('arguments', 'text'),
     [
-        ([], 'two groups were expected: gpu-tracker compare a.db b.db'),
-        (['old=a.db'], 'two groups were expected: gpu-tracker compare a.db b.db'),
-        (['a.db', 'a.db'], 'two groups were expected: gpu-tracker compare a.db b.db'),
+        ([], TWO_GROUPS),
+        (['old=a.db'], TWO_GROUPS),
+        (['a.db', 'a.db'], TWO_GROUPS),
         (['old=', 'new=b.db'], "'old=' is no group: FILE or NAME=FILE[,FILE...] was expected"),
         (['=a.db', 'new=b.db'], "'=a.db' is no group: FILE or NAME=FILE[,FILE...] was expected"),
         (['old=a.db,', 'new=b.db'], "'old=a.db,' has a comma without a file before or after it"),

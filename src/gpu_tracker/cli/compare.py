@@ -66,7 +66,7 @@ def run(values: options.Values) -> int:
     words = _list(values['<group>']) or last_two()
     groups = {name: list(map(file_of, files)) for name, files in groups_of(words).items()}
     if len(groups) < 2:  # noqa: PLR2004 - to compare
-        raise options.UsageError('two groups were expected: gpu-tracker compare a.db b.db')
+        raise options.UsageError('two groups with different names were expected: gpu-tracker compare a.db b.db')
     path = options.output_path(values)
     if path is not None and _is_one_of(path, groups):
         raise ParameterError('--output', path, 'a file that is none of the recordings')

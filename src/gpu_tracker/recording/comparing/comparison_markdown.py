@@ -37,6 +37,8 @@ def as_markdown(comparison: Comparison, findings: Sequence[Finding] = ()) -> str
     for pair in pairs:
         chosen = _most_important(pair, deciding)
         blocks += [[_escaped(pair.heading)], _table([pair.titles, *map(cells, chosen)]) if chosen else []]
+        more = sum(figure.has_changed for figure in pair.figures) - sum(figure.has_changed for figure in chosen)
+        blocks.append([f'{more:,} more changed: gpu-tracker compare shows them.'] if more else [])
     blocks.append([*_entries(conditions(findings)), *_entries(notes(comparison))])
     return '\n\n'.join('\n'.join(block) for block in blocks if block)
 
