@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpu_tracker.cli import output, screen
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 _LEAST_COVERAGE = 0.9
 """The share of a part in which the utilization of the GPUs has to be known."""
+_LEAST_OWN = 0.25
+"""The share of an outer region that no inner one takes, from which the outer region is a part."""
 _CURVE = 12
 """Characters."""
 
@@ -87,24 +88,29 @@ def _surface() -> Surface:
 
 
 def read_recorded(recording: Recording, usage: ResourceUsage) -> Recorded:
-    """Return the outermost regions of which there are several, and the curves of the GPUs that the run has used."""
+    """Return the innermost regions, and the curves of the GPUs that the run has used.
+
+    An outer region is a part with its own time if that is a large share.
+    """
     from gpu_tracker.recording.reading import tree  # noqa: PLC0415 - most runs have no recording
 
     nodes, _ = tree.merged(recording.regions)
-    depths = Counter(len(node.path) for node in nodes)
-    depth = next((depth for depth in sorted(depths) if depths[depth] > 1), max(depths, default=0))
-    parts = [
-        Part(found.path[-1], _seconds_of(found, recording), _gpu_percent(found) if usage.gpus else None)
-        for found in (
-            tree.figures_of(node, recording.span_figures, recording.duration)
-            for node in nodes
-            if len(node.path) == depth
-        )
-    ]
+    figures = {node.path: tree.figures_of(node, recording.span_figures, recording.duration) for node in nodes}
+    inner: dict[tuple[str, ...], float] = {}
+    for path, found in figures.items():
+        inner[path[:-1]] = inner.get(path[:-1], 0.0) + _seconds_of(found, recording)
+    parts: dict[str, Part] = {}
+    for path, found in figures.items():
+        own = _seconds_of(found, recording) - inner.get(path, 0.0)
+        if path in inner and own < _LEAST_OWN * _seconds_of(found, recording):
+            continue
+        percent = _gpu_percent(found) if usage.gpus and path not in inner else None
+        before = parts.get(path[-1])
+        parts[path[-1]] = Part(path[-1], own, percent) if before is None else Part(path[-1], before.seconds + own)
     places = {gpu.uuid: place_of(gpu) for gpu in usage.gpus or ()}
     numbers = {gpu.id: places[gpu.uuid] for gpu in recording.gpus if gpu.uuid in places}
     curves = recording.samples.of_each_gpu(list(numbers), _CURVE)
     return Recorded(
-        sorted(parts, key=lambda part: -part.seconds),
+        sorted(parts.values(), key=lambda part: -part.seconds),
         {numbers[number]: found.series['utilization'].mean for number, found in curves.items()},
     )

@@ -70,6 +70,21 @@ def test_a_region_around_all_others_is_no_part(tmp_path: Path) -> None:
         assert read_recorded(recording, recording.summary()).parts == [Part('train', 5.0), Part('load', 3.0)]
 
 
+def test_the_innermost_regions_are_the_parts(tmp_path: Path) -> None:
+    regions = [
+        region(1, 'training', 0.0, 8.0),
+        region(2, 'epoch', 0.0, 4.0, parent=1),
+        region(3, 'load', 0.0, 1.0, parent=2),
+        region(4, 'step', 1.0, 4.0, parent=2),
+        region(5, 'validate', 4.0, 7.0, parent=1),
+        region(6, 'load', 4.0, 5.0, parent=5),
+    ]
+    rows = [(float(second), {}) for second in range(11)]
+    with load(write_recording(tmp_path / 'run.db', rows=rows, regions=regions)) as recording:
+        parts = read_recorded(recording, recording.summary()).parts
+    assert parts == [Part('step', 3.0), Part('load', 2.0), Part('validate', 2.0)]
+
+
 def test_parts_at_the_same_time_count_once(tmp_path: Path) -> None:
     regions = [region(1, 'load', 0.0, 4.0), region(2, 'load', 2.0, 6.0), region(3, 'train', 6.0, 7.0)]
     rows = [(float(second), {}) for second in range(11)]
