@@ -110,8 +110,12 @@ def test_actors_track_themselves(tmp_path: Path):
     states = {record.pid: rank.state for record, rank in zip(records, report.ranks, strict=True)}
     assert states == dict(zip(process_ids, ['ended', 'ended', 'lost'], strict=True))
     assert all(rank.max_ram.value > 20 * MEGABYTE and rank.cpu_seconds >= 0.1 for rank in report.ranks)
-    (train,) = report.regions
-    assert (train.path, train.ranks, train.calls) == (('train',), 3, 3)
+    # The sampler of a killed actor gives its recording another name at its end.
+    eventually(lambda: _regions(tmp_path) == [(('train',), 3, 3)])
+
+
+def _regions(folder: Path) -> list[tuple[tuple[str, ...], int, int]]:
+    return [(region.path, region.ranks, region.calls) for region in gpu_tracker.load_job(folder).regions]
 
 
 def test_the_words_are_those_of_a_shell():
