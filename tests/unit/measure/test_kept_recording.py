@@ -53,6 +53,7 @@ def test_it_begins_late_and_has_all_samples(run: Run) -> None:
     run.sample(0.25)
     run.sample(3.0)
     assert run.samples() == [(0, 0), (125000, 125_000), (250000, 250_000), (3000000, 3_000_000)]
+    run.recording.discard()
 
 
 def test_a_short_run_is_written_at_its_end(run: Run) -> None:
