@@ -93,7 +93,7 @@ class _Process:
 
 
 def by_process(sections: Sequence[Section], *, drawing: bool) -> list[list[Record]]:
-    """Return the records of each process, those of the processes with the most memory first.
+    """Return the records of each process, largest memory first.
 
     :param drawing: Whether processes that only draw on a GPU have records there.
     """

@@ -191,7 +191,7 @@ class ClaimFolder:
         return holding, void, records.of_user
 
     def _tidy_up(self, folder: int, void: list[RecordFile], circumstances: Circumstances) -> int:
-        """Remove this user's void files, root those of all; under the lock. Return how many of this user are gone.
+        """Remove void files of this user, or of all users for root; return how many files of this user are gone.
 
         A process of another PID namespace may have closed the file of its claim and still run. There the claim holds,
         so such files stay as long as they are few.

@@ -26,7 +26,7 @@ _REGION_PREFIX = f'{REGIONS}.'
 _MAIN = ('compute_time.time', 'max_ram.combined.total_rss', 'cpu_utilization.combined.mean_sum_percent')
 _OF_GPUS = ('gpus.max_ram.combined', 'gpus.utilization.mean_percent', 'gpus.own_utilization.mean_percent')
 _OF_SUMS = ('max_gpu_ram.combined', 'gpu_utilization.gpu_percentages.mean_sum_percent')
-"""The main figures: of GPUs those of the fullest and busiest, or the sums of results that have no others."""
+"""The main figures. GPUs: the fullest and busiest, or the sums if a result has no others."""
 
 
 class Pair(NamedTuple):
