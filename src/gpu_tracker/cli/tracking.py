@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpu_tracker.running.command import TrackedCommand
     from gpu_tracker.running.run import Run
     from gpu_tracker.totals import ProcessUse
+    from gpu_tracker.views.short_report import Recorded
 
     Read = TypeVar('Read')
 
@@ -202,22 +203,27 @@ def _warn_of_unknown(usage: ResourceUsage, limits: RunLimits) -> None:
         output.complain(unkept([GPU_MEMORY], 'the GPU memory of the command is unknown'))
 
 
-def _advised(run: Run, request: Request, exit_code: int | None) -> ResourceUsage:
-    """Return the result of ``run``, with what it suggests if that is wanted."""
-    usage = run.usage()
-    if request.values['--no-advice'] or request.format in _WITHOUT_ADVICE:
+def _advised(
+    usage: ResourceUsage, run: Run, request: Request, exit_code: int | None, recorded: RecordedFacts | None
+) -> ResourceUsage:
+    """Return the result with its advice, if advice is wanted."""
+    if not _wants_advice(request):
         return usage
+    from dataclasses import replace  # noqa: PLC0415 (as above)
+
+    from gpu_tracker.advice import advice_of  # noqa: PLC0415 (as above)
+    from gpu_tracker.advice.facts import RecordedFacts  # noqa: PLC0415 (as above)
+
     try:
-        from dataclasses import replace  # noqa: PLC0415 (as above)
-
-        from gpu_tracker.advice import advice_of  # noqa: PLC0415 (as above)
-        from gpu_tracker.advice.facts import RecordedFacts  # noqa: PLC0415 (as above)
-
-        recorded = read_in_time(run.recording, _recorded_facts) or RecordedFacts()
-        return replace(usage, advice=advice_of(usage, run.require_totals(), exit_code, recorded))
+        found = advice_of(usage, run.require_totals(), exit_code, recorded or RecordedFacts())
     except Exception as error:  # noqa: BLE001 (the figures are what the user wants first)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return usage
+    return replace(usage, advice=found)
+
+
+def _wants_advice(request: Request) -> bool:
+    return not request.values['--no-advice'] and request.format not in _WITHOUT_ADVICE
 
 
 def _recorded_facts(recording: Recording) -> RecordedFacts:
@@ -256,22 +262,34 @@ def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
         if request.verbose:
             output.say(str(run.sampling()))
         if request.format is None:
-            from gpu_tracker.cli import short_report  # noqa: PLC0415 (as above)
-
-            usage = _advised(run, request, exit_code)
-            short_report.print_report(
-                usage,
-                request,
-                exit_code,
-                recorded=read_in_time(run.recording, lambda one: short_report.read_recorded(one, usage)),
-                recording=run.files.recording,
-                kept=run.number,
-            )
+            _print_short_report(run, request, exit_code)
             return True
         from gpu_tracker.result.formats import Form  # noqa: PLC0415 (as above)
 
-        report = Form(*request.form).render(_advised(run, request, exit_code), exit_code)
+        recorded = read_in_time(run.recording, _recorded_facts) if _wants_advice(request) else None
+        usage = _advised(run.usage(), run, request, exit_code, recorded)
+        report = Form(*request.form).render(usage, exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False
     return request.destination.write(report)
+
+
+def _print_short_report(run: Run, request: Request, exit_code: int | None) -> None:
+    from gpu_tracker.cli import short_report  # noqa: PLC0415 (as above)
+
+    usage = run.usage()
+
+    def read(recording: Recording) -> tuple[Recorded, RecordedFacts | None]:
+        facts = _recorded_facts(recording) if _wants_advice(request) else None
+        return short_report.read_recorded(recording, usage), facts
+
+    recorded, facts = read_in_time(run.recording, read) or (None, None)
+    short_report.print_report(
+        _advised(usage, run, request, exit_code, facts),
+        request,
+        exit_code,
+        recorded=recorded,
+        recording=run.files.recording,
+        kept=run.number,
+    )
