@@ -122,9 +122,11 @@ def test_a_stopped_sampler_is_ended_with_the_command_and_the_result_is_what_it_h
         (sampler,) = marked.processes(SAMPLER_MARK)
         os.kill(sampler, signal.SIGSTOP)
         _, errors = process.communicate('\n')
-    assert errors == (
-        'gpu-tracker: The sampler was stopped by a signal, and ended; the result is what it had measured until then.\n'
+    said, failed = errors.splitlines()
+    assert said == (
+        'gpu-tracker: The sampler was stopped by a signal, and ended; the result is what it had measured until then.'
     )
+    assert '   failed with exit code 3 after ' in failed
     assert process.returncode == 3
     assert main_ram(report) > 30_000_000
     eventually(lambda: not marked.processes())

@@ -133,9 +133,17 @@ def test_the_name_of_a_command_of_gpu_tracker_counts_in_the_first_place_alone(tm
     assert run.stdout == ''
 
 
-def test_quiet_leaves_the_command_alone_with_standard_error() -> None:
-    run = gpu_tracker('-q', '-o', '/dev/null', 'sh', '-c', 'echo mine >&2; exit 3')
-    assert (run.stdout, run.stderr, run.returncode) == ('', 'mine\n', 3)
+@pytest.mark.parametrize('options', [('-q',), (), ('-f', 'json')])
+def test_a_failure_is_said_in_one_line_if_the_report_is_in_a_file(options: tuple[str, ...]) -> None:
+    run = gpu_tracker(*options, '-o', '/dev/null', 'sh', '-c', 'echo mine >&2; exit 3')
+    mine, failed = run.stderr.splitlines()
+    assert (run.stdout, mine, run.returncode) == ('', 'mine', 3)
+    assert re.fullmatch(r"sh -c 'echo mine >&2; exit 3'   failed with exit code 3 after \S+ m?s(econds)?", failed)
+
+
+def test_quiet_leaves_a_command_alone_that_ends_well() -> None:
+    run = gpu_tracker('-q', '-o', '/dev/null', 'sh', '-c', 'echo mine >&2')
+    assert (run.stdout, run.stderr, run.returncode) == ('', 'mine\n', 0)
 
 
 def test_help_and_version() -> None:

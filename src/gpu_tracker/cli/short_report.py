@@ -34,7 +34,7 @@ def print_report(
     recording: str | None = None,
     kept: int | None = None,
 ) -> None:
-    """Print the report of an ended command; with ``--quiet`` only how it has failed.
+    """Print the report of an ended command.
 
     :param usage: The result, with its advice.
     :param recorded: What its recording adds, from :func:`read_recorded`; None: nothing is known of it.
@@ -42,24 +42,24 @@ def print_report(
     :param kept: The number of the kept run; None: it was not kept.
     """
     units = {'ram': usage.max_ram.unit, 'gpu_ram': usage.max_gpu_ram.unit, 'time': usage.compute_time.unit}
-    units = {kind: unit for kind, unit in units.items() if kind not in request.adaptive}
-    surface = _surface()
-    if request.quiet:
-        if has_failed(usage, exit_code):
-            output.say(ending(usage, request.words, exit_code, units=units, surface=surface))
-        return
     text = short_report(
         usage,
         request.words,
         exit_code,
-        units=units,
+        units={kind: unit for kind, unit in units.items() if kind not in request.adaptive},
         recorded=recorded or NOT_RECORDED,
         advice=[one.text for one in usage.advice],
         kept=kept,
         recording=None if recording is None or request.values['--tf'] is None else _shortest(recording),
-        surface=surface,
+        surface=_surface(),
     )
     output.say(text)
+
+
+def print_failure(usage: ResourceUsage, request: Request, exit_code: int | None) -> None:
+    """Print how the command has failed, in one line; nothing if it has not."""
+    if has_failed(usage, exit_code):
+        output.say(ending(usage, request.words, exit_code, surface=_surface()))
 
 
 def _seconds_of(found: PathFigures, recording: Recording) -> float:

@@ -74,9 +74,8 @@ More options:
                           cost, and why figures may be too low.
   --keep                  Keep the run also with -e or --pid, in a job and in CI.
   --no-keep               Do not keep the run. Also: GPU_TRACKER_KEEP=0.
-  -q --quiet              Print only errors and the report: no warnings, no exit
-                          status of the command. Of the short report, only how
-                          the command has failed.
+  -q --quiet              Print no warnings and no short report: only errors, how
+                          the command failed, and the report of -f or -o.
   -h --help               Print this text.
   -v --version            Print the version.
 

@@ -269,6 +269,11 @@ def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
         recorded = read_in_time(run.recording, _recorded_facts) if _wants_advice(request) else None
         usage = _advised(run.usage(), run, request, exit_code, recorded)
         report = Form(*request.form).render(usage, exit_code)
+        is_said = usage.termination_reason or usage.exceeded_limits
+        if request.values['<command>'] and request.values['--output'] is not None and not is_said:
+            from gpu_tracker.cli import short_report  # noqa: PLC0415 (as above)
+
+            short_report.print_failure(usage, request, exit_code)
     except Exception as error:  # noqa: BLE001 (the command has run: its exit code must not be lost)
         output.complain(f'internal error: {type(error).__name__}: {error}')
         return False
@@ -279,6 +284,9 @@ def _print_short_report(run: Run, request: Request, exit_code: int | None) -> No
     from gpu_tracker.cli import short_report  # noqa: PLC0415 (as above)
 
     usage = run.usage()
+    if request.quiet:
+        short_report.print_failure(usage, request, exit_code)
+        return
 
     def read(recording: Recording) -> tuple[Recorded, RecordedFacts | None]:
         facts = _recorded_facts(recording) if _wants_advice(request) else None
