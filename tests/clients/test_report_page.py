@@ -319,7 +319,10 @@ def test_the_command_writes_a_page_beside_the_recording(run: str, tmp_path: Path
     (tmp_path / 'run.html').write_text('of somebody else')
     refused = gpu_tracker('report', run)
     assert (refused.returncode, (tmp_path / 'run.html').read_text()) == (125, 'of somebody else')
-    assert f'{tmp_path}/run.html is there and is no report: name another file with --output' in refused.stderr
+    assert (
+        f'{tmp_path}/run.html exists, and gpu-tracker did not write it. Name another file with --output'
+        in refused.stderr
+    )
     assert gpu_tracker('report', run, '-o', str(tmp_path / 'run.html')).returncode == 0
     (tmp_path / 'same').symlink_to(run)
     assert 'same is the recording itself' in gpu_tracker('report', run, '-o', str(tmp_path / 'same')).stderr

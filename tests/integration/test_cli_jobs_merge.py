@@ -163,7 +163,7 @@ def test_a_page_shows_the_ranks_and_brings_no_script(folder: Path, tmp_path: Pat
     (tmp_path / 'job.html').write_text('mine')
     refused = called('report', str(copy))
     assert (refused.returncode, refused.stderr) == (
-        125, f'gpu-tracker: {copy}.html is there and is no report: name another file with --output\n',
+        125, f'gpu-tracker: {copy}.html exists, and gpu-tracker did not write it. Name another file with --output\n',
     )  # fmt: skip
     assert (tmp_path / 'job.html').read_text() == 'mine'
 

@@ -105,6 +105,17 @@ def test_groups_and_files_are_drawn_by_the_command(run: str, tmp_path: Path, cap
     assert capfd.readouterr().err == 'gpu-tracker: the recordings have nothing to plot of ram\n'
 
 
+def test_the_picture_of_one_recording_lies_beside_it(run: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    for _ in range(2):
+        assert main(['plot', run, '--only=ram']) == 0
+        assert capfd.readouterr() == ('', f'The picture is in {tmp_path}/run.png\n')
+    (tmp_path / 'run.png').write_text('mine')
+    assert main(['plot', run, '--only=ram']) == 125
+    assert capfd.readouterr().err == (
+        f'gpu-tracker: {tmp_path}/run.png exists, and gpu-tracker did not write it. Name another file with --output\n'
+    )
+
+
 DRAW = """
 import sys
 from gpu_tracker.cli import main
@@ -147,7 +158,7 @@ def test_what_cannot_be_drawn_is_said(run: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ('words', 'message'),
     [
-        (['{run}'], '--output is missing. Usage:'),
+        (['{run}', '{run}'], '--output is missing: the file to write, if several recordings are drawn'),
         (['{run}', '-o', 'x.gif'], "--output must be a path that ends in .png, .svg or .pdf, not 'x.gif'"),
         (
             ['{run}', '-o', 'x.png', '--only=disk'],

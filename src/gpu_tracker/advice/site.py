@@ -36,16 +36,18 @@ def read_site(rules: Collection[str], path: str | None = None) -> Site:
     :param rules: The names of the rules.
     :param path: The file; None: the usual one.
     """
-    path = path or os.environ.get(VARIABLE) or SITE_FILE
+    path = path or os.environ.get(VARIABLE)
+    is_optional = not path
+    path = path or SITE_FILE
     try:
         with open(path, 'rb') as file:
             import tomllib  # noqa: PLC0415 - most machines have no such file
 
             content = tomllib.load(file)
         return _site_of(content, rules)
-    except FileNotFoundError:
-        return Site()
     except (OSError, ValueError, RecursionError) as error:
+        if is_optional and isinstance(error, FileNotFoundError):
+            return Site()
         reason = error.strerror if isinstance(error, OSError) else error
         return Site(problem=f'{path} is not used: {reason}.')
 

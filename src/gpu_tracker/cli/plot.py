@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 
-from gpu_tracker.cli import options
-from gpu_tracker.cli.report import check_begin, part_of, write
+from gpu_tracker.cli import options, output
+from gpu_tracker.cli.report import check_begin, part_of, path_beside, stem_of, write
 from gpu_tracker.errors import ParameterError
+from gpu_tracker.system.terminal_text import printable
 
 TEXT = """
 Draws a recording as a picture: RAM, CPU, GPUs, I/O and power over time, and regions.
 Several are drawn over each other, with a colour for each group.
 
 Usage:
-  gpu-tracker plot [<group>...] --output=<picture> [options]
+  gpu-tracker plot [options] [<group>...]
 
 A group is FILE or NAME=FILE[,FILE...], as in gpu-tracker compare.
 
@@ -22,7 +23,8 @@ A group is FILE or NAME=FILE[,FILE...], as in gpu-tracker compare.
   gpu-tracker plot old=a.db,b.db new=c.db,d.db -o both.svg
 
 Options:
-  -o --output=<picture>  The file to write; by its ending .png, .svg or .pdf.
+  -o --output=<picture>  The file to write; by its ending .png, .svg or .pdf. Default
+                         for one recording: its name with .png, or run-17.png.
   --only=<panels>        What to draw, with commas between: ram, cpu, gpu_ram, gpu,
                          gpu_activity, io, power. Default: all that was recorded.
   --from=<seconds>       Start at this time, in seconds since the first sample.
@@ -43,7 +45,9 @@ def run(values: options.Values) -> int:
     from gpu_tracker.cli.recordings import opened  # noqa: PLC0415 - as above
     from gpu_tracker.views import overlay, plot  # noqa: PLC0415 - as above
 
-    path = os.path.expanduser(str(values['--output']))
+    given = values['<group>']
+    named = groups_of(given if isinstance(given, list) and given else [options.LAST_RUN])
+    path = _path(values, [file for files in named.values() for file in files])
     kind = os.path.splitext(path)[1].removeprefix('.').lower()
     if kind not in plot.FORMATS:
         raise ParameterError('--output', path, 'a path that ends in .png, .svg or .pdf')
@@ -54,11 +58,10 @@ def run(values: options.Values) -> int:
     except ParameterError as error:
         raise ParameterError('--only', values['--only'], error.accepted) from error
 
-    given = values['<group>']
     with ExitStack() as stack:
         groups = {
             name: [stack.enter_context(opened(file, path, salvage=bool(values['--salvage']))) for file in files]
-            for name, files in groups_of(given if isinstance(given, list) and given else [options.LAST_RUN]).items()
+            for name, files in named.items()
         }
         recordings = [recording for group in groups.values() for recording in group]
         check_begin(recordings, start)
@@ -67,4 +70,18 @@ def run(values: options.Values) -> int:
         else:
             drawn = overlay.overlay(groups, only, start, stop)
         write(path, plot.picture(drawn, kind))
+    if values['--output'] is None:
+        output.say(f'The picture is in {printable(path)}')
     return 0
+
+
+def _path(values: options.Values, files: list[str]) -> str:
+    """Return the path of the picture."""
+    from gpu_tracker.cli.recordings import file_of  # noqa: PLC0415 - help does without
+    from gpu_tracker.views.plot import GENERATOR  # noqa: PLC0415 - as above
+
+    if values['--output'] is not None:
+        return os.path.expanduser(str(values['--output']))
+    if len(files) > 1:
+        raise options.UsageError('--output is missing: the file to write, if several recordings are drawn')
+    return path_beside(stem_of(file_of(files[0])), '.png', GENERATOR)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.recording import Recording
 
 _BEGINNING = 4096
-"""Characters of a page among which its generator is named."""
+"""Characters of a page or picture among which its generator is named."""
 _ENDINGS = ('.html', '.htm', '')
 
 
@@ -89,11 +89,11 @@ def check_begin(recordings: Sequence[Recording], start: float | None) -> None:
 def _write(files: list[str], path: str | None, start: float | None, stop: float | None, *, salvage: bool) -> int:
     from gpu_tracker.cli.recordings import file_of, opened  # noqa: PLC0415 - help does without
     from gpu_tracker.recording.export import check_destination  # noqa: PLC0415 - help does without
-    from gpu_tracker.views.report_page.page import html_page  # noqa: PLC0415 - as above
+    from gpu_tracker.views.report_page.page import GENERATOR, html_page  # noqa: PLC0415 - as above
 
     with ExitStack() as stack:
         recordings = [stack.enter_context(opened(file, None, salvage=salvage)) for file in files]
-        path = _path_beside(_stem(file_of(files[0]))) if path is None else path
+        path = path_beside(stem_of(file_of(files[0])), '.html', GENERATOR) if path is None else path
         if path != '-':
             for recording in recordings:
                 check_destination(recording, path)
@@ -105,37 +105,38 @@ def _write_job(folder: str, path: str | None) -> int:
     from gpu_tracker.advice.jobs import advised  # noqa: PLC0415 - as above
     from gpu_tracker.jobs.loading import load_job  # noqa: PLC0415 - as above
     from gpu_tracker.views.job_page import job_page  # noqa: PLC0415 - as above
+    from gpu_tracker.views.report_page.page import GENERATOR  # noqa: PLC0415 - as above
 
     report = advised(load_job(folder))
-    return _deliver(job_page(report), _path_beside(folder.rstrip('/') or 'job') if path is None else path)
+    path = path_beside(folder.rstrip('/') or 'job', '.html', GENERATOR) if path is None else path
+    return _deliver(job_page(report), path)
 
 
-def _stem(path: str) -> str:
-    """Return what the name of the page of a recording begins with."""
+def stem_of(path: str) -> str:
+    """Return what the name of the page or picture of a recording begins with."""
     from gpu_tracker.running import numbered_runs  # noqa: PLC0415 - help does without
 
     stem = os.path.splitext(path)[0]
     return f'run-{os.path.basename(stem)}' if path in numbered_runs.recordings() else stem
 
 
-def _path_beside(path: str) -> str:
-    """Return the path of the page where none was given.
+def path_beside(stem: str, ending: str, mark: str) -> str:
+    """Return the path of the page or picture if none was given.
 
-    :raises RecordingError: if something else than an earlier report is there.
+    :param mark: What is at the beginning of files of this kind that gpu-tracker has written.
+    :raises RecordingError: Another file is there.
     """
-    from gpu_tracker.views.report_page.page import GENERATOR  # noqa: PLC0415 - as above
-
-    path = f'{path}.html'
+    path = f'{stem}{ending}'
     try:
         with open(path, encoding='utf-8', errors='replace') as file:
-            is_report = GENERATOR in file.read(_BEGINNING)
+            is_ours = mark in file.read(_BEGINNING)
     except FileNotFoundError:
         return path
     except OSError as error:
         problem = f'cannot write {path}: {output.reason(error)}'
         raise RecordingError(f'{problem}. Name another file with --output') from error
-    if not is_report:
-        raise RecordingError(f'{path} is there and is no report: name another file with --output')
+    if not is_ours:
+        raise RecordingError(f'{path} exists, and gpu-tracker did not write it. Name another file with --output')
     return path
 
 

@@ -16,6 +16,7 @@ from gpu_tracker.running import numbered_runs
 from gpu_tracker.sampler import kept_run
 from gpu_tracker.system.terminal_text import Column, printable, table
 from gpu_tracker.units import text_of
+from gpu_tracker.views.short_report import bound_says_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -52,6 +53,7 @@ _COLUMNS = (
     Column('max_gpu_ram', 'GPU RAM', is_number=True),
     Column('command', 'Command', 16),
 )
+_RAM = 'max_ram.combined.total_rss'
 _ALL = 'all'
 _SORTED_BY = {'time': 'duration', 'ram': 'max_ram', 'gpu-ram': 'max_gpu_ram'}
 
@@ -204,7 +206,7 @@ def _table(entries: Sequence[dict[str, Any]], width: int | None) -> Iterator[str
             'started': _date(entry['started_unix']),
             'duration': _figure(entry, 'duration', 'compute_time.time', 'seconds'),
             'exit': _ending(entry),
-            'max_ram': _figure(entry, 'max_ram', 'max_ram.combined.total_rss', 'bytes'),
+            'max_ram': 'too short' if _is_too_short(entry) else _figure(entry, 'max_ram', _RAM, 'bytes'),
             'max_gpu_ram': _figure(entry, 'max_gpu_ram', 'max_gpu_ram.combined', 'bytes'),
             'command': printable(shlex.join(entry['command'] or ())),
         }
@@ -217,6 +219,10 @@ def _figure(entry: dict[str, Any], name: str, path: str, unit: str) -> str:
     if entry[name] is None:
         return 'N/A'
     return f'{">=" if path in entry["lower_bounds"] else ""}{text_of(entry[name], unit)}'
+
+
+def _is_too_short(entry: dict[str, Any]) -> bool:
+    return _RAM in entry['lower_bounds'] and bound_says_nothing(entry['duration'], entry['max_ram'])
 
 
 def _ending(entry: dict[str, Any]) -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gpu_tracker.views.panels import Line, Panel
 
 FORMATS = ('png', 'svg', 'pdf')
+GENERATOR = 'drawn by gpu-tracker'
+"""At the beginning of each PNG file."""
 
 COLORS = {
     COMBINED: '#0072b2',
@@ -146,12 +148,12 @@ def picture(drawn: Any, kind: str) -> bytes:  # noqa: ANN401 - as above
     """
     import matplotlib as mpl  # noqa: PLC0415 - as above
 
-    nothing = {'svg': {'Date': None}, 'pdf': {'CreationDate': None}}
+    metadata = {'png': {'Software': GENERATOR}, 'svg': {'Date': None}, 'pdf': {'CreationDate': None}}
     file = BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings('ignore', message='Glyph')  # the font lacks letters of some language: boxes are drawn
         with mpl.rc_context({'svg.hashsalt': 'gpu-tracker', 'svg.fonttype': 'none', 'pdf.fonttype': 42}):
-            drawn.savefig(file, format=kind, metadata=nothing.get(kind))
+            drawn.savefig(file, format=kind, metadata=metadata[kind])
     return file.getvalue()
 
 

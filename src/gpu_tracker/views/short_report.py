@@ -210,10 +210,14 @@ def _peak(amount: str, of: str = '') -> str:
     return f'{amount}{of}' if amount.startswith((AT_LEAST, UNKNOWN)) else f'{amount}{of} at most'
 
 
+def bound_says_nothing(seconds: float | None, size: float | None) -> bool:
+    """Return whether a lower bound of the RAM, in bytes, is not worth showing: the run was too short to measure."""
+    return (seconds or 0) < _TOO_SHORT or (size or 0) < _TOO_SMALL
+
+
 def _ram_cells(usage: ResourceUsage, units: Mapping[str, str]) -> list[str]:
     seconds, peak = value(usage, 'compute_time.time'), value(usage, _RAM)
-    is_too_short = (seconds or 0) < _TOO_SHORT or (peak or 0) < _TOO_SMALL
-    if _RAM in usage.lower_bounds and is_too_short:
+    if _RAM in usage.lower_bounds and bound_says_nothing(seconds, peak):
         cells = ['too short to measure']
     else:
         cells = [_peak(_amount(usage, _RAM, units.get('ram')))]

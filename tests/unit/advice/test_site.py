@@ -37,8 +37,12 @@ def test_a_sentence_follows_the_options_of_the_batch_system() -> None:
     assert found.text == 'The run took 16 min of its limit of 17 min. Next time: --time=00:30:00. See the wiki.'
 
 
-def test_without_a_file_all_is_as_usual(tmp_path: Path) -> None:
-    assert read_site(RULES, str(tmp_path / 'none')) == Site()
+def test_only_the_usual_file_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = str(tmp_path / 'none')
+    monkeypatch.setattr('gpu_tracker.advice.site.SITE_FILE', missing)
+    assert read_site(RULES) == Site()
+    monkeypatch.setenv(VARIABLE, missing)
+    assert read_site(RULES).problem == f'{missing} is not used: No such file or directory.'
 
 
 @pytest.mark.parametrize(

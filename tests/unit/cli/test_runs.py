@@ -52,6 +52,14 @@ def test_the_list(runs: Path) -> None:
     ]
 
 
+def test_a_bound_that_says_nothing_is_not_in_the_list(runs: Path) -> None:
+    totals = totals_of()
+    totals['lower_bounds'] = ['max_ram.combined.total_rss']
+    totals['ram']['combined'][0] = 12_300
+    write_recording(runs / '3.db', rows=busy_rows(3), meta={'totals': json.dumps(totals)})
+    assert '  too short  ' in printed('runs').splitlines()[3]
+
+
 def test_the_list_by_use(runs: Path) -> None:
     totals = totals_of()
     totals['ram']['combined'][0] *= 2
