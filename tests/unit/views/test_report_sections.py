@@ -32,7 +32,7 @@ def test_ram_of_processes_is_named_as_the_largest_sample_which_may_be_below_the_
     with load(training(tmp_path / 'run.db')) as recording:
         rows = rows_of(sections.processes(recording, 'Processes'))
     assert [[row[0], *row[2:]] for row in rows] == [
-        ['Process', 'Largest RAM sample', 'CPU time at its last sample'],
+        ['Process', 'Largest RAM', 'CPU time'],
         ['python 4242', '67.1 MB', '5 s'],
         ['worker 4243', '185 MB', '10 s'],
     ]
@@ -51,6 +51,15 @@ def test_a_run_that_has_failed_says_so_first(tmp_path: Path) -> None:
         ('failed', 'The program ended by SIGKILL.'),
         ('failed', '1 process of this control group was killed for lack of memory.'),
         ('facts', None),
+    ]
+
+
+def test_the_run_that_has_failed_is_named_beside_others(tmp_path: Path) -> None:
+    failed = write_recording(tmp_path / 'b.db', meta={'exit_code': 3})
+    with load(write_recording(tmp_path / 'a.db', meta={'exit_code': 0})) as one, load(failed) as other:
+        found = sections.heading([one, other], ['a.db', 'b.db'])
+    assert [part.text for part in found if part.get('class') == 'failed'] == [
+        'b.db: The program ended with exit code 3.'
     ]
 
 
@@ -81,7 +90,7 @@ def test_gpus_in_use_are_a_table_and_the_others_are_folded() -> None:
     gpus = [Gpu(number, f'GPU-{number}', 'A100', 80_000_000_000) for number in range(3)]
     found = sections.gpus(SimpleNamespace(summary=lambda: usage, gpus=gpus), 'GPUs')
     assert rows_of(found) == [
-        ['GPU', 'Memory, most', 'of', 'Busy, mean', 'Busy by this run, mean'],
+        ['GPU', 'Peak memory', 'of', 'Busy', 'Busy, own'],
         ['GPU 1', '40.5 GB', '80 GB', '50 %', 'N/A'],
     ]
     assert texts_of(found) == ['2 more that the run did not use', 'A100, 80 GB, GPU-0', 'A100, 80 GB, GPU-2']

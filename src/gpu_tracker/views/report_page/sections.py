@@ -35,6 +35,10 @@ _MOST_ROWS = 200
 _LONGEST_COMMAND = 400
 _LONGEST_NAME = 80
 _MOST_MESSAGES = 50
+_HINT = (
+    'Press a name to see its calls behind the charts. Share: of the run in which a call was open. '
+    'Own CPU: of the threads that made the calls. All CPU: of all processes meanwhile.'
+)
 _NOT_ENDED = 'The run goes on, or was killed with its sampler'
 
 
@@ -54,13 +58,13 @@ def heading(recordings: Sequence[Recording], names: Sequence[str]) -> Element:
     """Return the heading: what was run, where, when, and how it ended."""
     if len(recordings) == 1:
         title = element('h1', command_of(recordings[0].meta))
-        return element('header', title, *_problems(recordings), _facts(recordings[0]))
+        return element('header', title, *_problems(recordings, names), _facts(recordings[0]))
     runs = [
         element('section', element('h2', name), element('p', command_of(run.meta), class_='command'), _facts(run))
         for run, name in zip(recordings, names, strict=True)
     ]
     title = element('h1', f'{len(recordings)} runs side by side')
-    return element('header', title, *_problems(recordings), element('div', *runs, class_='runs'))
+    return element('header', title, *_problems(recordings, names), element('div', *runs, class_='runs'))
 
 
 def _facts(recording: Recording) -> Element:
@@ -95,27 +99,28 @@ def _ending(meta: Meta) -> str:
     return 'not seen: the tracker was gone before' if meta.ended == ABANDONED else 'not yet, or the sampler was killed'
 
 
-def _problems(recordings: Sequence[Recording]) -> Iterator[Element]:
+def _problems(recordings: Sequence[Recording], names: Sequence[str]) -> Iterator[Element]:
     """Yield what a reader has to know before believing the figures."""
-    for recording in recordings:
+    for recording, name in zip(recordings, names, strict=True):
         meta = recording.meta
+        run = f'{name}: ' if len(names) > 1 else ''
         lost = [
             (meta.samples_lost, 'samples could not be written'),
             (meta.region_lines_lost, 'lines of the log of regions could not be kept'),
         ]
         if meta.exit_code or meta.termination_reason:
-            yield element('p', f'The program ended {meta.exit_in_words}.', class_='failed')
+            yield element('p', f'{run}The program ended {meta.exit_in_words}.', class_='failed')
         if meta.oom_kills:
-            yield element('p', sentence(meta.oom_kills), class_='failed')
+            yield element('p', f'{run}{sentence(meta.oom_kills)}', class_='failed')
         texts = [f'{count:,} {what}.' for count, what in lost if count]
         if not meta.is_complete:
             is_killed = meta.ended == ABANDONED
             why = 'The tracker was killed, or ended without a stop' if is_killed else _NOT_ENDED
             yield element(
-                'p', f'{why}: figures are up to the last commit.', class_='failed' if is_killed else 'problem'
+                'p', f'{run}{why}: figures are up to the last commit.', class_='failed' if is_killed else 'problem'
             )
         for problem in texts:
-            yield element('p', problem, class_='problem')
+            yield element('p', f'{run}{problem}', class_='problem')
 
 
 def advice(recordings: Sequence[Recording], names: Sequence[str]) -> Element | None:
@@ -182,9 +187,9 @@ def gpus(recording: Recording, title: str) -> Element | None:
         for gpu in recording.gpus
         if gpu.uuid not in uuids
     ]
-    heads = ['GPU', 'Memory, most', 'of', 'Busy, mean', 'Busy by this run, mean']
+    heads = ['GPU', 'Peak memory', 'of', 'Busy', 'Busy, own']
     rest = folded(f'{len(others)} more that the run did not use', element('ul', *others)) if others else None
-    return element('section', element('h2', title), table(heads, rows) if rows else None, rest)
+    return element('section', element('h2', title), table(heads, rows, class_='gpus') if rows else None, rest)
 
 
 def charts(runs: Sequence[Sequence[Panel]], names: Sequence[str], part: str) -> Element | None:
@@ -280,7 +285,7 @@ def regions(
     more = f'{left_out:,} lines that took less time are left out: gpu-tracker show -f json has them.'
     end = element('p', more, class_='hint') if left_out else None
     if len(runs) == 1:
-        hint = element('p', 'Press a name to see its calls behind the charts.', class_='hint')
+        hint = element('p', _HINT, class_='hint')
         return element('section', heading, hint, _regions_of_one(runs[0], has_gpus=has_gpus), end)
     by_path = [{line.used.path: line.used for line in lines} for lines in runs]
     rows: list[list[Element | str]] = []
@@ -321,10 +326,10 @@ def _regions_of_one(lines: Sequence[RegionLine], *, has_gpus: bool) -> Element:
     heads = [
         'Region',
         'Calls',
-        'Time of all calls',
-        'Share of the run with one open',
-        'CPU of its threads',
-        'CPU of all',
+        'Time',
+        'Share',
+        'Own CPU',
+        'All CPU',
     ]
     heads += ['RAM, most', *(['GPU'] if has_gpus else []), 'Raised']
     return table(heads, rows, class_='regions')
@@ -354,7 +359,7 @@ def processes(recording: Recording, title: str) -> Element | None:
         ]
         for one in sorted(largest, key=lambda one: (one.first_t, one.pid))
     ]
-    heads = ['Process', 'Seen', 'Largest RAM sample', 'CPU time at its last sample']
+    heads = ['Process', 'Seen', 'Largest RAM', 'CPU time']
     more = len(known) - len(rows)
     left_out = element('p', f'{more:,} smaller ones are left out.', class_='hint') if more > 0 else None
     body = table(heads, rows, (0, 1), class_='processes')
