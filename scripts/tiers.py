@@ -368,6 +368,7 @@ def static_checks(tier: str, python: str) -> Checks:
                 *(python, '-m', 'sphinx', '--fail-on-warning', '--keep-going', '--quiet', '-b', 'html'),
                 *('docs', 'docs/_build/html'),
             ],
+            'words of the documentation': [python, 'scripts/count_words.py', 'docs/_build/html'],
         },
         'clients': {
             'pyright': [f'{folder}/basedpyright', '--project', 'pyproject.toml', '--pythonpath', python],
