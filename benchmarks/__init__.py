@@ -2,7 +2,7 @@
 
     python -m benchmarks                    all parts, some five hours on 2 cores
     python -m benchmarks --quick cost       one part, less exact
-    python -m benchmarks --write            puts the tables into docs/comparison_details.rst
+    python -m benchmarks --write            puts the tables into docs/comparison.rst
     python -m benchmarks --from=FILE        makes the tables from the raw figures of an earlier run
 
 It runs on Linux, from the checkout, with what ``pip install --group benchmark`` installs, and needs pip's index for the

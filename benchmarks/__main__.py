@@ -9,7 +9,7 @@ One more part, before, is measured where --against names the revision.
 It is run as python -m benchmarks, in the checkout.
 
 Options:
-    --write         Put the tables into docs/comparison_details.rst too.
+    --write         Put the tables into docs/comparison.rst too.
     --quick         Fewer workloads, rounds and seconds.
     --rows=PATTERN  Only rows in whose names this regular expression is found; of the others the
                     raw figures of the last run are kept.
@@ -118,7 +118,7 @@ def main() -> None:
     text = text_of(results)
     print(text)  # noqa: T201 - a command
     if options['--write']:
-        comparison_page.write(CHECKOUT / 'docs' / 'comparison_details.rst', text)
+        comparison_page.write(CHECKOUT / 'docs' / 'comparison.rst', text)
 
 
 def _check(options: dict[str, Any]) -> None:

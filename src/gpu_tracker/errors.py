@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 def see(entry: str) -> str:
     """Return the sentence that ends the text of an error: the command that prints what to do.
 
-    :param entry: The name of an entry of ``cli/troubleshooting.rst``; names stay as they are.
+    :param entry: The name of an entry of ``cli/messages.rst``; names stay as they are.
     """
     return f'See "gpu-tracker explain {entry}".'
 

@@ -57,7 +57,7 @@ class Tracker:
     :param sections: What else to report, by the names of fields of :class:`~gpu_tracker.ResourceUsage`: ``cuda``, as
         above, ``io``, what was read and written, ``energy``, of GPUs and CPU packages, and ``gpu_activity``, how busy
         the parts of GPUs were.
-    :param tracking_file: A file to record the run into, see :doc:`recording`: an SQLite file, or with the ending
+    :param tracking_file: A file to record the run into, see :doc:`formats`: an SQLite file, or with the ending
         ``.csv`` the samples alone. An older recording there gets a number in its name.
     :param overwrite: Replace the older recording.
     :param per_process: Record each process by itself too.
@@ -196,7 +196,7 @@ class Tracker:
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The regions in which the program was, see :doc:`recording`, in the order in which they began.
+        """The regions in which the program was, see :doc:`formats`, in the order in which they began.
 
         Without a ``tracking_file`` too; where another process is tracked there are none.
 

@@ -64,7 +64,7 @@ QUERIES = [
     line.strip()
     for block in re.findall(
         r'^\.\. code-block:: promql\n\n((?: {3}.*\n)+)',
-        (DOCUMENTED.parent / 'prometheus.rst').read_text(),
+        (DOCUMENTED.parent / 'metrics.rst').read_text(),
         re.MULTILINE,
     )
     for line in block.splitlines()

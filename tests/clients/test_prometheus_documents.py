@@ -87,7 +87,7 @@ def test_the_rules_say_what_they_should():
 @pytest.mark.parametrize('alert', ALERTS)
 def test_each_alert_is_tested_and_explained(alert):
     assert f'alertname: {alert}\n        exp_alerts:\n          - ' in (DOCUMENTED / 'rules-tests.yml').read_text()
-    assert f'``{alert}``' in (DOCUMENTED.parent / 'prometheus.rst').read_text()
+    assert f'``{alert}``' in (DOCUMENTED.parent / 'metrics.rst').read_text()
 
 
 def test_all_metrics_that_are_asked_for_are_those_of_the_agent():
@@ -99,7 +99,7 @@ def test_all_metrics_that_are_asked_for_are_those_of_the_agent():
         code.update(_METRIC.findall(query))
     assert len(asked) > 8
     assert asked | code <= told
-    documented = set(_METRIC.findall((DOCUMENTED.parent / 'prometheus.rst').read_text()))
+    documented = set(_METRIC.findall((DOCUMENTED.parent / 'metrics.rst').read_text()))
     assert told <= documented | {'gpu_tracker_gpu_user_memory_bytes'}
 
 

@@ -1,4 +1,4 @@
-"""The workflows for CI in docs/comparing.rst: their shell lines run in a fresh environment, as they stand there."""
+"""The workflows for CI in docs/ci.rst: their shell lines run in a fresh environment, as they stand there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 OLD = "import time\ndata = b'x' * 60_000_000\ntime.sleep(0.8)\n"
 NEW = "import time\ndata = b'x' * 10_000_000\ntime.sleep(0.2)\n"
 BLOCKS = re.findall(
-    r'^\.\. code-block:: yaml\n((?:\n| {3}.*\n)+)', (ROOT / 'docs' / 'comparing.rst').read_text(), re.MULTILINE
+    r'^\.\. code-block:: yaml\n((?:\n| {3}.*\n)+)', (ROOT / 'docs' / 'ci.rst').read_text(), re.MULTILINE
 )
 GITHUB, GITLAB = map(textwrap.dedent, BLOCKS)
 GIT = 'git -c user.name=A -c user.email=a@example.org'

@@ -304,7 +304,7 @@ def test_a_run_by_itself_counts_the_processes_on_an_integrated_gpu(machine: Mach
 
 def dumped(root: Path, folder: Path) -> list[str]:
     """Return what the command in the documentation writes on the machine of a folder."""
-    page = (Path(__file__).parents[2] / 'docs' / 'drm.rst').read_text(encoding='utf-8')
+    page = (Path(__file__).parents[2] / 'docs' / 'gpus.rst').read_text(encoding='utf-8')
     (block,) = re.findall(r'\.\. code-block:: bash\n\n((?:   .*\n)+)', page)
     command = textwrap.dedent(block).replace('drm=/sys', f'drm={root}/sys').replace('proc=/proc', f'proc={root}/proc')
     subprocess.run(['bash', '-c', command], cwd=folder, check=True, stdin=subprocess.DEVNULL)

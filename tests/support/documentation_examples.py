@@ -108,19 +108,19 @@ def check_output(printed: str, expected: str, place: str) -> None:
     assert matches, f'{place} shows\n{expected}\n\nbut prints\n{printed}'
 
 
-_INCLUDED = ROOT / 'src' / 'gpu_tracker' / 'cli' / 'troubleshooting.rst'
+_INCLUDED = ROOT / 'src' / 'gpu_tracker' / 'cli' / 'messages.rst'
 PAGES = [ROOT / 'README.rst', *sorted((ROOT / 'docs').glob('*.rst')), _INCLUDED]
 EXAMPLES = [example for page in PAGES for example in examples_in(page)]
 DIFFERENT = {(example.language, example.code, example.output): example for example in reversed(EXAMPLES)}
 """Without what docs/index.rst repeats of README.rst."""
 TRAINING_RUN = re.compile(r'gpu-tracker --record=\S+ .* examples/train_in_regions\.py( \d+)?')
 """A command that several pages begin with: it runs once, and later its files are copied."""
-NETWORKS = {'atopgpud.rst': 'atop_network', 'fleet.rst': 'agent_network'}
+NETWORKS = {'atop.rst': 'atop_network', 'fleet.rst': 'agent_network'}
 """Pages whose examples ask a server, and the fixture that has it."""
 MARKS = dict.fromkeys([*NETWORKS, 'cuda.rst'], as_root)
 CLIENTS = ('$ atop ', '$ atopsar ', '$ curl ', './train')
 """Commands that only the tier clients has: the last one is probed, with libbpf."""
-OF_WINGS = {'atopgpud.rst', 'cuda.rst', 'fleet.rst', 'idle.rst', 'pictures.rst', 'prometheus.rst', 'recipes.rst'}
+OF_WINGS = {'atop.rst', 'cuda.rst', 'fleet.rst', 'idle.rst', 'metrics.rst', 'recipes.rst'}
 """Pages of the wings, and of tools that are used with gpu-tracker."""
 TRAINING = """
 alloc weights 800000000; alloc batch 120000000; stream compute
@@ -272,14 +272,14 @@ class DocumentationExamples:
 
     @pytest.fixture
     def mismatch(self, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-        """Return the variables of troubleshooting.rst, where an update has replaced the library of NVIDIA's driver."""
+        """Return the variables of messages.rst, where an update has replaced the library of NVIDIA's driver."""
         driver = SimulatedDriver(tmp_path_factory.mktemp('driver'))
         driver.write(fail=[Failure('nvmlInit*', VERSION_MISMATCH)])
         return driver.environment()
 
     @pytest.fixture
     def atop_network(self, folder: Path) -> Iterator[OwnNetwork]:
-        """Return the network of atopgpud.rst, where the daemon serves the GPUs of that page."""
+        """Return the network of atop.rst, where the daemon serves the GPUs of that page."""
         machine = Machine(folder)
         working = Process(22054, memory=3 * GIB, sm=70, memory_util=35)
         h200 = {'name': 'NVIDIA H200', 'pci': '00000000:17:00.0', 'total': 80 * GIB, 'used': 4 * GIB}
@@ -311,7 +311,7 @@ class DocumentationExamples:
         place = example.place
         if example.page == 'gpus.rst':
             environment = environment | request.getfixturevalue('gpus')
-        if example.page == 'troubleshooting.rst':
+        if example.page == 'messages.rst':
             environment = environment | request.getfixturevalue('mismatch')
         if example.page == 'cuda.rst':
             environment = environment | request.getfixturevalue('cuda')

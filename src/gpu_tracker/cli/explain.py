@@ -25,7 +25,7 @@ _ENTRY = re.compile(r'^\.\. _([a-z-]+):\n\n.+\n~+\n\n((?:.*\n)*?)(?=\n\.\. _|\n.
 
 def run(values: options.Values) -> int:
     """Print the entry that ``values`` ask for, and return the exit code."""
-    entries = entries_of((files('gpu_tracker.cli') / 'troubleshooting.rst').read_text(encoding='utf-8'))
+    entries = entries_of((files('gpu_tracker.cli') / 'messages.rst').read_text(encoding='utf-8'))
     name = values['<name>']
     if name is None:
         return output.print_text(''.join(f'{name}\n' for name in entries))
@@ -42,6 +42,6 @@ def entries_of(page: str) -> dict[str, str]:
 def _plain(text: str) -> str:
     text = re.sub(r'\.\. code-block:: \w+\n\n', '', text)
     text = re.sub(r':ref:`([a-z-]+)`', r'"gpu-tracker explain \1"', text)
-    text = re.sub(r':doc:`([a-z-]+)`', r'see the page "\1" of the documentation', text)
+    text = re.sub(r':doc:`([^`<]+) <[a-z]+>`', r'see the page "\1" of the documentation', text)
     text = re.sub(r':manpage:`([^`]+)`', r'\1', text)
     return re.sub(r'``|(?<![\w*])\*(?=\w)|(?<=\w)\*(?=:)', '', text).strip()

@@ -109,7 +109,7 @@ def snapshot(
 ) -> dict[str, object]:
     """Return what ``json.dumps`` takes: ``hostname``, ``time`` in seconds since 1970, and ``gpus``.
 
-    The page "GPUs of the machine" of the documentation has all keys. Of a GPU with MIG devices ``processes`` has those
+    The page "GPUs of this machine" of the documentation has all keys. Of a GPU with MIG devices ``processes`` has those
     on them too, once for each.
 
     :param commands: How much the reader may know of command lines: with ``program``, ``command`` has the names of

@@ -1,6 +1,6 @@
 """The format of a recording: one SQLite file a run, whose tables never change meaning.
 
-Version 1. The tables are described in ``docs/recording.rst``; ``meta`` describes the run and ``columns`` each column of
+Version 1. The tables are described in ``docs/formats.rst``; ``meta`` describes the run and ``columns`` each column of
 ``samples``. Numbers are stored as integers in small units, since the figures of a whole week have to fit into a few
 megabytes; the view ``readings`` has them in base units.
 

@@ -427,7 +427,7 @@ class OwnGroupUsage:
 class Advice:
     """What a run suggests for the next one.
 
-    :ivar rule: The name of the rule: ``docs/advice.rst`` lists them.
+    :ivar rule: The name of the rule: ``docs/reading.rst`` lists them.
     :ivar text: The advice, with its figures.
     :ivar figures: The figures by their names, in bytes, seconds, percent and counts.
     """

@@ -71,6 +71,6 @@ def test_both_forms_have_the_same_samples(generate) -> None:
 
 
 def test_each_metric_is_documented() -> None:
-    page = (Path(__file__).parents[3] / 'docs' / 'prometheus.rst').read_text()
+    page = (Path(__file__).parents[3] / 'docs' / 'metrics.rst').read_text()
     told = {name.partition('{')[0] for name in series(RANK)}
     assert told <= set(re.findall(r'``(gpu_tracker_\w+)``', page))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / 'src' / 'gpu_tracker' / 'cli' / 'troubleshooting.rst').read_text()
+PAGE = (ROOT / 'src' / 'gpu_tracker' / 'cli' / 'messages.rst').read_text()
 NO_LOCKS = """\
 What you see: The file system of run.db has no locks that work.
 
