@@ -2,7 +2,6 @@
 
     python -m benchmarks                    all parts, some five hours on 2 cores
     python -m benchmarks --quick cost       one part, less exact
-    python -m benchmarks --write            puts the tables into docs/comparison.rst
     python -m benchmarks --from=FILE        makes the tables from the raw figures of an earlier run
 
 It runs on Linux, from the checkout, with what ``pip install --group benchmark`` installs, and needs pip's index for the
@@ -18,13 +17,13 @@ ratio is the median of the ratios of the same rounds, so that what changes on th
 in it. A peer that fails or takes longer than a minute has a dash and the reason, and is not tried again.
 
 ``cost``
-    A peer is started around a program (``programs/workload.py``, in Python) that builds what it is to be and then
-    sleeps, and is looked at from outside for some seconds, from a second after the program is ready. Its processes are
-    those that have a certain variable in their environment. Their CPU time is that of their CPU clocks, in nanoseconds,
-    with that of the children that they have reaped. CPU a sample is the CPU time in the window, divided by the window
-    and multiplied by the mean period, which the peer's own log of the run tells. Start and end of the peer are not in
-    it. *Over a run* is the time that the sampler has used since it was started 30 seconds ago, its own start included
-    and what it reads while the program grows.
+    A peer is started around a program (``programs/workload.py``, in Python), which allocates memory and then sleeps.
+    It is measured from outside for some seconds, from a second after the program is ready. A variable in the
+    environment marks its processes. Their CPU time is read from their CPU clocks, in nanoseconds, and includes reaped
+    children. CPU a sample is the CPU time in the window, divided by the window and multiplied by the mean period,
+    which is read from the peer's own log. Start and end of the peer are not in it. *Over a run* is the time that the
+    sampler has used since it was started 30 seconds ago, its own start included and what it reads while the program
+    grows.
     What a peer does for a sample differs: psrecord reads two figures of each process, gpu-tracker the memory that
     processes share too. The tracking file, by which alone gpu-tracker 5.0.1 tells its samples, costs it 60 µs each,
     which are counted.

@@ -9,7 +9,6 @@ One more part, before, is measured where --against names the revision.
 It is run as python -m benchmarks, in the checkout.
 
 Options:
-    --write         Put the tables into docs/comparison.rst too.
     --quick         Fewer workloads, rounds and seconds.
     --rows=PATTERN  Only rows in whose names this regular expression is found; of the others the
                     raw figures of the last run are kept.
@@ -43,7 +42,6 @@ from benchmarks import (
     before,
     children,
     children_cost,
-    comparison_page,
     cost,
     cuda,
     drm,
@@ -60,7 +58,7 @@ from benchmarks import (
     scale,
     truth,
 )
-from benchmarks.environments import CHECKOUT, UnavailableError, installed_here, prepare
+from benchmarks.environments import UnavailableError, installed_here, prepare
 from benchmarks.listings import LISTERS
 from benchmarks.peers import BCC, BEFORE, BPFTRACE, FUSER, NVGPU, OURS, PEERS, TOOLS
 from benchmarks.report import text_of
@@ -115,17 +113,12 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit('Ended from outside.'))  # so that nothing is left running
     saved = options['--from']
     results = _measure(options) if saved is None else Results.load(Path(saved))
-    text = text_of(results)
-    print(text)  # noqa: T201 - a command
-    if options['--write']:
-        comparison_page.write(CHECKOUT / 'docs' / 'comparison.rst', text)
+    print(text_of(results))  # noqa: T201 - a command
 
 
 def _check(options: dict[str, Any]) -> None:
     """End with a message where options do not go together."""
     partial = [name for name in ('--quick', '--peers', '--here', '--against') if options[name]]
-    if options['--write'] and partial:
-        sys.exit(f'--write publishes whole runs only, not one with {partial[0]}.')
     measuring = [*options['<part>'], *partial, *(name for name in ('--rounds', '--rows') if options[name])]
     if options['--from'] is not None and measuring:
         sys.exit(f'--from measures nothing, so {measuring[0]} cannot be asked for with it.')
