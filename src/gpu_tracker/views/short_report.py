@@ -40,6 +40,8 @@ _IDLE_BELOW = 20
 _GAP = 3
 _NARROWEST_TITLE = 8
 _NARROWEST_COMMAND = 12
+_LONGEST_COMMAND = 200
+"""Columns, if the report is not printed on a terminal."""
 _RED, _PLAIN = '\x1b[31m', '\x1b[0m'
 _IN_ASCII = str.maketrans({'…': '~', 'µ': 'u'})
 _RAM = 'max_ram.combined.total_rss'
@@ -173,7 +175,7 @@ def has_failed(usage: ResourceUsage, exit_code: int | None) -> bool:
 
 def _heading(command: str, how: str, width: int | None) -> list[str]:
     if width is None:
-        return [f'{command}{"":{_GAP}}{how}']
+        return [f'{shortened(command, _LONGEST_COMMAND)}{"":{_GAP}}{how}']
     room = width - _GAP - len(how)
     if room < min(_NARROWEST_COMMAND, width_of(command)):
         return [shortened(command, width), *_wrapped(how, width)]

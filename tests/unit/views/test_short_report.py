@@ -52,6 +52,13 @@ def full_report(width: int | None, **surface: Any) -> list[str]:
     )
 
 
+def test_a_long_command_is_shortened_in_a_log() -> None:
+    (line,) = ending(usage_of(), ['python', 'train.py', 'x' * 4000], 0).splitlines()
+    assert line.startswith('python train.py xxx')
+    assert line.endswith('x…   ended after 736 ms')
+    assert len(line) == 200 + len('   ended after 736 ms')
+
+
 def test_the_report_of_a_run_without_gpus() -> None:
     assert report_of(usage_of()) == [
         'python train.py   ended after 736 ms',
