@@ -32,6 +32,12 @@ def test_its_links_and_pictures_lead_to_files():
     assert [target for target in targets if ':' not in target and not (ROOT / target).is_file()] == []
 
 
+def test_it_calls_pages_by_their_titles():
+    links = re.findall(r'`([^`<]+)\s<docs/(\w+)\.rst>`_', README)
+    titles = {page: (ROOT / 'docs' / f'{page}.rst').read_text().partition('\n')[0] for _, page in links}
+    assert [(name, page) for name, page in links if page != 'index' and name != titles[page]] == []
+
+
 def test_behind_each_thing_that_it_does_is_a_picture():
     part = README.partition('What else it does\n')[2].partition('Documentation\n')[0]
     pages = re.findall(r'<(docs/[^>]+)>', part)
