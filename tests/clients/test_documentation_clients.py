@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.cuda.probed_program import opened
-from support.documentation_examples import CLIENTS, DocumentationExamples, parameters
+from support.documentation_examples import CLIENTS, DocumentationExamples, pages
 from support.programs import need_program
 
 if TYPE_CHECKING:
     from support.documentation_examples import Example
 
 
-@pytest.mark.parametrize('example', parameters('clients'))
+@pytest.mark.parametrize('examples', pages('clients'))
 class TestExamples(DocumentationExamples):
     @pytest.fixture(autouse=True)
-    def needs(self, example: Example) -> None:
-        (words,) = (words for words in CLIENTS if words in example.code)
-        if words == './train':
-            with opened():
-                return
-        need_program(words.split()[1])
+    def needs(self, examples: list[Example]) -> None:
+        for words in {words for words in CLIENTS for example in examples if words in example.code}:
+            if words == './train':
+                with opened():
+                    pass
+            else:
+                need_program(words.split()[1])

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.documentation_examples import EXAMPLES, ROOT, DocumentationExamples, check_output, parameters, run
+from support.documentation_examples import EXAMPLES, ROOT, DocumentationExamples, check_output, pages, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize('example', parameters('core'))
+@pytest.mark.parametrize('examples', pages('core'))
 class TestExamples(DocumentationExamples):
     pass
 

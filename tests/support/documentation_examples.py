@@ -111,12 +111,14 @@ def check_output(printed: str, expected: str, place: str) -> None:
 _INCLUDED = ROOT / 'src' / 'gpu_tracker' / 'cli' / 'messages.rst'
 PAGES = [ROOT / 'README.rst', *sorted((ROOT / 'docs').glob('*.rst')), _INCLUDED]
 EXAMPLES = [example for page in PAGES for example in examples_in(page)]
-DIFFERENT = {(example.language, example.code, example.output): example for example in reversed(EXAMPLES)}
-"""Without what docs/index.rst repeats of README.rst."""
+REPEATING = {'index.rst'}
+"""Pages whose examples README.rst has too."""
 TRAINING_RUN = re.compile(r'gpu-tracker --record=\S+ .* examples/train_in_regions\.py( \d+)?')
 """A command that several pages begin with: it runs once, and later its files are copied."""
 NETWORKS = {'atop.rst': 'atop_network', 'fleet.rst': 'agent_network'}
 """Pages whose examples ask a server, and the fixture that has it."""
+MACHINES = {'gpus.rst': 'gpus', 'messages.rst': 'mismatch', 'cuda.rst': 'cuda'}
+"""Pages for machines with GPUs, and the fixture that returns the variables of one."""
 MARKS = dict.fromkeys([*NETWORKS, 'cuda.rst'], as_root)
 CLIENTS = ('$ atop ', '$ atopsar ', '$ curl ', './train')
 """Commands that only the tier clients has: the last one is probed, with libbpf."""
@@ -139,13 +141,13 @@ def tier_of(example: Example) -> str:
     return 'wings' if example.page in OF_WINGS else 'core'
 
 
-def parameters(tier: str) -> list[ParameterSet]:
-    """Return the examples of a tier as parameters of a test."""
-    return [
-        pytest.param(example, marks=MARKS.get(example.page, ()), id=example.place)
-        for example in reversed(DIFFERENT.values())
-        if tier_of(example) == tier
-    ]
+def pages(tier: str) -> list[ParameterSet]:
+    """Return the examples of each page that has some in a tier, in the page's order, as parameters of a test."""
+    found: dict[str, list[Example]] = {}
+    for example in EXAMPLES:
+        if tier_of(example) == tier and example.page not in REPEATING:
+            found.setdefault(example.page, []).append(example)
+    return [pytest.param(examples, marks=MARKS.get(page, ()), id=page) for page, examples in found.items()]
 
 
 def sort_fewer_numbers(program: Path) -> None:
@@ -196,7 +198,7 @@ class TrainingRuns:
 
 
 class DocumentationExamples:
-    """Runs each example; a subclass parametrizes ``example``."""
+    """Runs the examples of a page in their order, in one folder; a subclass parametrizes ``examples``."""
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
@@ -300,33 +302,30 @@ class DocumentationExamples:
             assert agent.stderr.readline() == 'gpu-tracker: agent: serving http://127.0.0.1:1080\n'
             yield network
 
-    def test_example_runs_as_shown(
+    def test_a_page_works_from_its_beginning_to_its_end(
         self,
-        example: Example,
+        examples: list[Example],
         folder: Path,
         environment: dict[str, str],
         training: TrainingRuns,
         request: pytest.FixtureRequest,
     ) -> None:
-        place = example.place
-        if example.page == 'gpus.rst':
-            environment = environment | request.getfixturevalue('gpus')
-        if example.page == 'messages.rst':
-            environment = environment | request.getfixturevalue('mismatch')
-        if example.page == 'cuda.rst':
-            environment = environment | request.getfixturevalue('cuda')
+        page = examples[0].page
+        if page in MACHINES:
+            environment = environment | request.getfixturevalue(MACHINES[page])
         where = []
-        if example.page in NETWORKS:
-            network = request.getfixturevalue(NETWORKS[example.page])
+        if page in NETWORKS:
+            network = request.getfixturevalue(NETWORKS[page])
             where = network.words('sh', '-c', 'cd "$0" && exec "$@"', str(folder))
-        if example.language == 'python':
-            program = folder / 'example.py'
-            program.write_text(example.code)
-            printed = run([*where, sys.executable, str(program)], folder, environment, place)
-            if example.output is not None:
-                check_output(printed, example.output, place)
-            return
-        for command, expected in commands_in(example.code):
-            words = [*where, 'sh', '-c', command]
-            printed = (training.run if TRAINING_RUN.fullmatch(command) else run)(words, folder, environment, place)
-            check_output(printed, expected, place)
+        for example in examples:
+            if example.language == 'python':
+                program = folder / 'example.py'
+                program.write_text(example.code)
+                printed = run([*where, sys.executable, str(program)], folder, environment, example.place)
+                if example.output is not None:
+                    check_output(printed, example.output, example.place)
+                continue
+            for command, expected in commands_in(example.code):
+                words = [*where, 'sh', '-c', command]
+                started = training.run if TRAINING_RUN.fullmatch(command) else run
+                check_output(started(words, folder, environment, example.place), expected, example.place)

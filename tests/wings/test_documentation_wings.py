@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from support.documentation_examples import DocumentationExamples, parameters
+from support.documentation_examples import DocumentationExamples, pages
 
 
-@pytest.mark.parametrize('example', parameters('wings'))
+@pytest.mark.parametrize('examples', pages('wings'))
 class TestExamples(DocumentationExamples):
     pass
