@@ -18,7 +18,7 @@ class Limits:
     :ivar followed: Processes that are followed at once, those without CUDA included.
     :ivar processes: Program runs that call CUDA, at once.
     :ivar allocations: Allocations in use at once, of all processes together: 88 bytes of kernel memory each.
-    :ivar kernels: Kernels of all processes together, each by each process that launches it.
+    :ivar kernels: Kernels of all processes together, once for each process and GPU.
     :ivar streams: Streams of all processes together.
     :ivar threads: Threads that call CUDA at once.
     :ivar failures: Kinds of failed calls: process, function and error.

@@ -10,7 +10,7 @@ from gpu_tracker.cuda_probe.cuda_api import FUNCTIONS, What
 from gpu_tracker.cuda_probe.engine import kernel_layout
 from gpu_tracker.cuda_probe.engine.kernel_layout import Notice, NoticeKind, Overflow
 from gpu_tracker.cuda_probe.engine.loading import map_entries
-from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, Event, EventKind
+from gpu_tracker.cuda_probe.kernel_data import DeviceTotals, Event, EventKind, KernelTotals
 from gpu_tracker.cuda_probe.limits import Limits
 from support.cuda import bpf_source
 from support.cuda.bpf_source import form, plain
@@ -48,6 +48,7 @@ def test_what_finds_no_room_is_counted_in_the_same_places() -> None:
         ('struct device_key', kernel_layout.DEVICE_KEY),
         ('struct device', kernel_layout.DEVICE),
         ('struct handle', kernel_layout.HANDLE),
+        ('struct kernel_key', kernel_layout.KERNEL_KEY),
         ('struct kernel', kernel_layout.KERNEL),
         ('struct allocation', kernel_layout.ALLOCATION),
         ('struct failure_key', kernel_layout.FAILURE_KEY),
@@ -83,6 +84,26 @@ def test_maps_have_the_keys_and_values_that_are_read() -> None:
     }
     arrays = {'overflows': (4, 8), 'settings': (4, kernel_layout.SETTINGS.size)}
     assert sizes | arrays == kernel_layout.MAPS
+
+
+def test_launches_of_kernels_are_added_to_those_of_their_gpu() -> None:
+    maps = {name: {} for name in kernel_layout.MAPS}
+    maps['devices'] = {
+        kernel_layout.DEVICE_KEY.pack(7, 0): kernel_layout.DEVICE.pack(5, 50, 1, 0, 8, 0, 8, 8, 2, 90, 3, 4),
+        kernel_layout.DEVICE_KEY.pack(7, -1): kernel_layout.DEVICE.pack(*[0] * 6, 8, 8, *[0] * 4),
+    }
+    maps['kernels'] = {
+        kernel_layout.KERNEL_KEY.pack(64, 7, 0): kernel_layout.KERNEL.pack(3, 30, 10, 0),
+        kernel_layout.KERNEL_KEY.pack(64, 7, 1): kernel_layout.KERNEL.pack(2, 20, 10, 0),
+        kernel_layout.KERNEL_KEY.pack(65, 7, 0): kernel_layout.KERNEL.pack(1, 1, 1, 0),
+    }
+    totals = kernel_layout.read_totals(maps)
+    assert totals.kernels == (KernelTotals(7, 64, 5, 50), KernelTotals(7, 65, 1, 1))
+    assert totals.devices == (
+        DeviceTotals(7, 0, 9, 81, 1, 0, 8, 0, 8, 8, 2, 90, 3),
+        DeviceTotals(7, None, 0, 0, 0, 0, 0, 0, 8, 8, 0, 0, 0),
+        DeviceTotals(7, 1, 2, 20, *[0] * 9),
+    )
 
 
 def test_the_bounds_in_the_kernel_are_the_defaults() -> None:

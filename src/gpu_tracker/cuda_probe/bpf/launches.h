@@ -86,7 +86,7 @@ ALWAYS_INLINE void count_stream(struct thread *thread)
 
 ALWAYS_INLINE struct kernel *find_kernel(struct thread *thread)
 {
-    struct handle key = {.address = thread->address, .process = thread->process};
+    struct kernel_key key = {.address = thread->address, .process = thread->process, .device = thread->device};
     struct kernel new = {.inside = OTHERS_INSIDE}, *kernel = bpf_map_lookup_elem(&kernels, &key);
     if (kernel)
         return kernel;
@@ -97,17 +97,22 @@ ALWAYS_INLINE struct kernel *find_kernel(struct thread *thread)
     return kernel;
 }
 
-ALWAYS_INLINE void count_launch(struct thread *thread, struct kernel *kernel)
+ALWAYS_INLINE void count_on_device(struct thread *thread, u64 launches, u64 threads)
 {
     struct device *device = find_device(thread->process, thread->device);
+    if (!device)
+        return;
+    __sync_fetch_and_add(&device->launches, launches);
+    __sync_fetch_and_add(&device->threads, threads);
+}
 
-    if (device) {
-        __sync_fetch_and_add(&device->launches, 1);
-        __sync_fetch_and_add(&device->threads, thread->value);
-    }
+ALWAYS_INLINE void count_launch(struct thread *thread, struct kernel *kernel)
+{
     if (kernel) {
         __sync_fetch_and_add(&kernel->launches, 1);
         __sync_fetch_and_add(&kernel->threads, thread->value);
+    } else {
+        count_on_device(thread, 1, thread->value);
     }
     count_stream(thread);
     tell(thread, EVENT_LAUNCH, thread->time, thread->value, 0, thread->device);
@@ -128,7 +133,6 @@ ALWAYS_INLINE void launched(struct thread *thread)
     if (!kernel)
         return;
     kernel->known_threads = thread->value;
-    kernel->known_device = thread->device;
     kernel->inside = thread->others_inside || thread->launches_inside > 1 ? OTHERS_INSIDE
                      : thread->launches_inside                            ? LAUNCH_INSIDE
                                                                           : NOTHING_INSIDE;
@@ -154,15 +158,14 @@ ALWAYS_INLINE u64 returns_to(u64 sp, struct registers *r)
 // failed since. Else 0.
 ALWAYS_INLINE struct kernel *is_sure(struct thread *thread, struct followed *followed_as)
 {
-    struct handle key = {.address = thread->address, .process = thread->process};
+    struct kernel_key key = {.address = thread->address, .process = thread->process, .device = thread->device};
     struct kernel *kernel = bpf_map_lookup_elem(&kernels, &key);
     struct settings *known = find_settings();
 
     if (!known || !is_counted(thread, known))
         return 0;
     if (!kernel || kernel->inside == OTHERS_INSIDE || kernel->launches < WAITED_FOR_FIRST ||
-        kernel->launches % WAITED_FOR_EACH == 0 || kernel->known_threads != thread->value ||
-        kernel->known_device != thread->device)
+        kernel->launches % WAITED_FOR_EACH == 0 || kernel->known_threads != thread->value)
         return 0;
     if (followed_as->suspected > 0) {
         __sync_fetch_and_add(&followed_as->suspected, -1);
@@ -235,7 +238,6 @@ ALWAYS_INLINE void launched_graph(struct thread *thread)
     u32 capture = captured_into(thread->stream, thread->process, 0);
     u32 number = graph_of(thread->address, thread->process);
     struct graph *graph = number ? bpf_map_lookup_elem(&graphs, &number) : 0;
-    struct device *device;
 
     if (capture) {
         add_child(capture, number);
@@ -251,11 +253,7 @@ ALWAYS_INLINE void launched_graph(struct thread *thread)
     __sync_fetch_and_add(&graph->launches, 1);
     if (!graph->kernels)
         return;
-    device = find_device(thread->process, thread->device);
-    if (device) {
-        __sync_fetch_and_add(&device->launches, graph->kernels);
-        __sync_fetch_and_add(&device->threads, graph->threads);
-    }
+    count_on_device(thread, graph->kernels, graph->threads);
     count_stream(thread);
     thread->address = GRAPH_ADDRESS;
     tell(thread, EVENT_LAUNCH, thread->time, graph->threads / graph->kernels, 0, thread->device);

@@ -117,19 +117,24 @@ struct device_key {
     s32 device;
 };
 struct device {
-    u64 launches, threads, allocations, frees, allocated, freed, in_use, peak;
+    u64 launches, threads; // of graphs, and of kernels that found no room; all others are in `kernels`
+    u64 allocations, frees, allocated, freed, in_use, peak;
     u64 synchronisations, synchronising, copies, resets;
 };
-struct handle { // of a kernel, a stream or an allocation
+struct handle { // of a stream or an allocation
     u64 address;
     u32 process, padding;
+};
+struct kernel_key {
+    u64 address;
+    u32 process;
+    s32 device;
 };
 enum inside { NOTHING_INSIDE, LAUNCH_INSIDE, OTHERS_INSIDE }; // probed calls that a launch has made itself
 struct kernel {
     u64 launches, threads;
     u64 known_threads; // of its last launch that was waited for, and that went well
-    s32 known_device;
-    u32 inside;
+    u32 inside, padding;
 };
 struct allocation {
     u64 size, resets;
@@ -182,7 +187,7 @@ HASH(followed, u32, struct followed, 16384);
 HASH(processes, u32, struct process, 1024);
 HASH(devices, struct device_key, struct device, 4096);
 HASH(allocations, struct handle, struct allocation, 131072);
-HASH(kernels, struct handle, struct kernel, 16384);
+HASH(kernels, struct kernel_key, struct kernel, 16384);
 HASH(streams, struct handle, u8, 8192);
 HASH(contexts, struct handle, s32, 4096);
 HASH(threads, u64, struct thread, 16384);

@@ -21,7 +21,8 @@ PROCESS = struct.Struct('<5QII16s')
 DEVICE_KEY = struct.Struct('<Ii')
 DEVICE = struct.Struct('<12Q')
 HANDLE = struct.Struct('<QI4x')
-KERNEL = struct.Struct('<QQQiI')
+KERNEL_KEY = struct.Struct('<QIi')
+KERNEL = struct.Struct('<QQQI4x')
 ALLOCATION = struct.Struct('<QQi4x')
 CONTEXT = struct.Struct('<i')
 FAILURE_KEY = struct.Struct('<IIi')
@@ -44,7 +45,7 @@ MAPS: dict[str, tuple[int, int]] = {
     'processes': (PROCESS_KEY.size, PROCESS.size),
     'devices': (DEVICE_KEY.size, DEVICE.size),
     'allocations': (HANDLE.size, ALLOCATION.size),
-    'kernels': (HANDLE.size, KERNEL.size),
+    'kernels': (KERNEL_KEY.size, KERNEL.size),
     'streams': (HANDLE.size, 1),
     'contexts': (HANDLE.size, CONTEXT.size),
     'failures': (FAILURE_KEY.size, COUNT.size),
@@ -121,15 +122,19 @@ def _text(raw: bytes) -> str:
     return raw.partition(b'\0')[0].decode('utf-8', 'surrogateescape')
 
 
+_NO_CALLS = (0,) * (len(DeviceTotals._fields) - 2)
+
+
 def read_totals(maps: Mapping[str, KernelMap]) -> Totals:
     """Read all maps; each of its figures is as new as this call, and none of them is of one moment with another.
 
     Kernels have the launches that were calls; :mod:`.graph_launches` has those by graphs.
     """
+    devices, kernels = _launches(maps['devices'], maps['kernels'])
     return Totals(
         processes=tuple(_process(key, value) for key, value in maps['processes'].items()),
-        devices=tuple(_device(key, value) for key, value in maps['devices'].items()),
-        kernels=tuple(_kernel(key, value) for key, value in maps['kernels'].items()),
+        devices=devices,
+        kernels=kernels,
         failures=tuple(_failure(key, value) for key, value in maps['failures'].items()),
         overflows=tuple(_count(maps['overflows'], index) for index in Overflow),
     )
@@ -144,7 +149,7 @@ def forget(maps: Mapping[str, KernelMap], processes: Collection[int]) -> None:
             maps[name].remove(key)
 
     for name in ('kernels', 'streams', 'contexts', 'allocations', 'graph_handles', 'capturing'):
-        drop(name, lambda key: int(HANDLE.unpack(key)[1]))
+        drop(name, lambda key: int.from_bytes(key[8:12], 'little'))
     for name in ('devices', 'failures', 'processes'):
         drop(name, lambda key: int.from_bytes(key[:4], 'little'))
 
@@ -165,14 +170,25 @@ def _process(key: bytes, value: bytes) -> ProcessTotals:
     )
 
 
-def _device(key: bytes, value: bytes) -> DeviceTotals:
-    process, device = DEVICE_KEY.unpack(key)
-    return DeviceTotals(process, None if device == ALL_DEVICES else device, *DEVICE.unpack(value)[:-1])
+def _launches(devices: KernelMap, kernels: KernelMap) -> tuple[tuple[DeviceTotals, ...], tuple[KernelTotals, ...]]:
+    """Return the totals of GPUs, and those of kernels, whose launches a call adds to the kernel alone."""
+    by_device = {DEVICE_KEY.unpack(key): DEVICE.unpack(value)[:-1] for key, value in devices.items()}
+    by_kernel: dict[tuple[int, int], tuple[int, int]] = {}
+    for key, value in kernels.items():
+        address, process, device = KERNEL_KEY.unpack(key)
+        launches, threads, *_ = KERNEL.unpack(value)
+        before = by_kernel.get((process, address), (0, 0))
+        by_kernel[process, address] = before[0] + launches, before[1] + threads
+        counted = by_device.get((process, device), _NO_CALLS)
+        by_device[process, device] = counted[0] + launches, counted[1] + threads, *counted[2:]
+    return (
+        tuple(DeviceTotals(process, _ordinal(device), *calls) for (process, device), calls in by_device.items()),
+        tuple(KernelTotals(*key, *launches) for key, launches in by_kernel.items()),
+    )
 
 
-def _kernel(key: bytes, value: bytes) -> KernelTotals:
-    address, process = HANDLE.unpack(key)
-    return KernelTotals(process, address, *KERNEL.unpack(value)[:2])
+def _ordinal(device: int) -> int | None:
+    return None if device == ALL_DEVICES else device
 
 
 def _failure(key: bytes, value: bytes) -> FailureTotals:
