@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 from typing import TYPE_CHECKING
 
+from gpu_tracker.cuda_probe.cuda_api import Library
+from gpu_tracker.cuda_probe.engine.engine import Engine
+from gpu_tracker.cuda_probe.kernel_data import UNKNOWN_DEVICE
+from gpu_tracker.cuda_probe.libraries import code_file
+from gpu_tracker.cuda_probe.limits import Limits
 from support.cuda.cuda_comparison import assert_told_truly
-from support.cuda.probed_program import probed
+from support.cuda.probed_program import opened, probed
 from support.cuda_stand_in import stand_in
 from support.gpus.gpu_machine import Machine
 from support.programs import need_program
@@ -102,6 +108,27 @@ def test_calls_are_counted_on_the_device_that_the_thread_has_set():
     """)
     assert sorted(seen.truth.devices) == [0, 1, 2]
     assert_told_truly(seen)
+
+
+def test_a_thread_counts_on_no_known_gpu_once_its_calls_may_have_been_missed():
+    runtime = str(stand_in().runtime)
+    file = code_file(runtime, runtime, (Library.RUNTIME,))
+    assert file is not None
+    with opened(libraries=[runtime]):  # skips without the rights
+        engine = Engine(Limits(), [file])
+    launches = 'launches 100 axpy default 1 1 1 2 1 1; wait'
+    script = f'wait; {launches}; {launches}; set_device 0; {launches}'
+    with contextlib.closing(engine), stand_in().started(script) as running:
+        running.wait_until_waiting()
+        number = engine.follow(running.pid)
+        assert number is not None
+        for step in range(3):
+            running.go_on()
+            running.wait_until_waiting()
+            if step == 0:
+                engine.missed_calls(running.pid, number)
+        launched = {device.device: device.launches for device in engine.totals().devices}
+    assert launched == {0: 200, UNKNOWN_DEVICE: 100}
 
 
 def test_the_most_memory_is_told_of_each_device_and_of_all_at_once():

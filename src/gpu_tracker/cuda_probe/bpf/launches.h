@@ -49,25 +49,20 @@ ALWAYS_INLINE void remember_launch(struct thread *thread, struct registers *r, u
     }
 }
 
-// Whether the thread's last launch went to the same stream, and no stream was destroyed since.
-ALWAYS_INLINE int is_counted(struct thread *thread, struct settings *known)
+// Whether the thread's last launch went to the same stream.
+ALWAYS_INLINE int is_counted(struct thread *thread)
 {
-    return thread->has_counted && thread->counted_stream == thread->stream &&
-           thread->counted_after == known->destroyed_streams;
+    return thread->has_counted && thread->counted_stream == thread->stream;
 }
 
 ALWAYS_INLINE void count_stream(struct thread *thread)
 {
     struct handle key = {.address = thread->stream, .process = thread->process};
-    struct settings *known = find_settings();
     struct process *process;
     u8 one = 1;
 
-    if (!known)
+    if (is_counted(thread))
         return;
-    if (is_counted(thread, known))
-        return;
-    thread->counted_after = known->destroyed_streams;
     thread->counted_stream = thread->stream;
     thread->has_counted = 1;
     if (bpf_map_lookup_elem(&streams, &key))
@@ -138,11 +133,6 @@ ALWAYS_INLINE void launched(struct thread *thread)
                                                                           : NOTHING_INSIDE;
 }
 
-ALWAYS_INLINE int is_launch(u64 cookie)
-{
-    return WHAT(cookie) == LAUNCH || WHAT(cookie) == LAUNCH_BY_HANDLE || WHAT(cookie) == LAUNCH_BY_CONFIGURATION;
-}
-
 ALWAYS_INLINE u64 returns_to(u64 sp, struct registers *r)
 {
 #if RETURN_ADDRESS_BYTES
@@ -156,21 +146,16 @@ ALWAYS_INLINE u64 returns_to(u64 sp, struct registers *r)
 
 // The kernel of a launch that is being entered, where that is sure to go well: so many of the same have, and no call has
 // failed since. Else 0.
-ALWAYS_INLINE struct kernel *is_sure(struct thread *thread, struct followed *followed_as)
+ALWAYS_INLINE struct kernel *is_sure(struct thread *thread)
 {
     struct kernel_key key = {.address = thread->address, .process = thread->process, .device = thread->device};
     struct kernel *kernel = bpf_map_lookup_elem(&kernels, &key);
-    struct settings *known = find_settings();
 
-    if (!known || !is_counted(thread, known))
+    if (!is_counted(thread))
         return 0;
     if (!kernel || kernel->inside == OTHERS_INSIDE || kernel->launches < WAITED_FOR_FIRST ||
         kernel->launches % WAITED_FOR_EACH == 0 || kernel->known_threads != thread->value)
         return 0;
-    if (followed_as->suspected > 0) {
-        __sync_fetch_and_add(&followed_as->suspected, -1);
-        return 0;
-    }
     if (!RETURN_ADDRESS_BYTES && kernel->inside != NOTHING_INSIDE)
         return 0;
     return captured_into(thread->stream, thread->process, 0) ? 0 : kernel;
@@ -284,10 +269,8 @@ ALWAYS_INLINE void waits_for_event(struct thread *thread)
 ALWAYS_INLINE void destroy_stream(struct thread *thread)
 {
     struct handle key = {.address = thread->stream, .process = thread->process};
-    struct settings *known = find_settings();
     bpf_map_delete_elem(&streams, &key);
-    if (known)
-        __sync_fetch_and_add(&known->destroyed_streams, 1);
+    changed();
     tell(thread, EVENT_STREAM_DESTROY, thread->time, 0, 0, thread->device);
 }
 

@@ -170,8 +170,9 @@ struct thread {
     s32 device;
     u32 has_chosen; // its device, by a call that was seen
     u32 launches_inside, others_inside; // probed calls inside the call that it is in
-    u64 counted_stream;                 // the one that it has launched to last
-    u32 counted_after, has_counted;     // so many streams of all processes had been destroyed then
+    u64 checked_at;                     // settings.changes when check_thread() had nothing to wait for
+    u64 counted_stream;                 // the stream of its last launch
+    u32 has_counted, padding;           // that stream, since check_thread()
     struct left_behind {
         u64 sp, instruction, cookie, threads, returns_to;
         u64 inside_sp, inside_instruction, inside_cookie; // of the launch inside it, once that was seen
@@ -226,7 +227,7 @@ struct settings {
     u64 half_a_ring;  // bytes of events from which on the reader is woken
     u32 last_graph;   // the highest number of a graph so far
     s32 captures;     // those that go on now
-    u32 destroyed_streams, padding;
+    u64 changes;      // from 1: what threads have to be checked for: failed and missed calls, destroyed streams
 };
 ARRAY(settings, struct settings, 1);
 

@@ -80,27 +80,14 @@ enum { WAIT_FOR_RETURN, NO_RETURN }; // what a program at the entry answers; of 
 
 SUBPROGRAM int entered(struct registers *r, int may_leave)
 {
-    u64 cookie = bpf_get_attach_cookie(r);
-    u32 pid = current_pid();
-    struct followed *followed_as = bpf_map_lookup_elem(&followed, &pid);
-    struct thread *thread;
+    u64 cookie = bpf_get_attach_cookie(r), id = bpf_get_current_pid_tgid();
+    struct thread *thread = bpf_map_lookup_elem(&threads, &id);
+    struct settings *known = find_settings();
 
-    if (!followed_as)
-        return NO_RETURN;
-    if (WHAT(cookie) == CHANGE_LIBRARIES) {
-        tell_notice(NOTICE_LIBRARIES, followed_as->process, pid, 0);
-        return NO_RETURN;
-    }
-    thread = find_thread(bpf_get_current_pid_tgid());
-    if (!thread)
-        return NO_RETURN;
-    if (thread->process != followed_as->process) { // exec has made another program of it
-        thread->sp = 0;
-        thread->launch.sp = 0;
-        thread->has_chosen = 0;
-        thread->has_counted = 0;
-        thread->process = followed_as->process;
-        thread->counts = NOT_ASKED;
+    if (!thread || !known || thread->checked_at != known->changes || WHAT(cookie) == CHANGE_LIBRARIES) {
+        thread = check_thread(cookie);
+        if (!thread)
+            return NO_RETURN;
     }
     // Stacks grow down. Deeper than the call that the thread is in: inside it. As deep and another function: inside it
     // too, by a jump in place of a call. Anything else: that call was left in another way than by its return.
@@ -117,14 +104,6 @@ SUBPROGRAM int entered(struct registers *r, int may_leave)
         return NO_RETURN;
     if (WHAT(cookie) == WAIT_EVENT && !is_anything_captured()) // programs with several streams call it all the time
         return NO_RETURN;
-    if (WHAT(cookie) < SET_VARIABLE) {
-        if (thread->counts == NOT_ASKED)
-            thread->counts = find_process(followed_as->process, pid, followed_as->parent) ? COUNTS : LEFT_OUT;
-        if (thread->counts == LEFT_OUT)
-            return NO_RETURN;
-    }
-    if (!thread->has_chosen)
-        thread->device = followed_as->is_late ? UNKNOWN_DEVICE : 0;
     thread->sp = r->sp;
     thread->instruction = INSTRUCTION(r);
     thread->cookie = cookie;
@@ -132,7 +111,7 @@ SUBPROGRAM int entered(struct registers *r, int may_leave)
     thread->launches_inside = thread->others_inside = 0;
     remember(thread, r, cookie);
     if (may_leave && is_launch(cookie)) {
-        struct kernel *kernel = is_sure(thread, followed_as);
+        struct kernel *kernel = is_sure(thread);
         if (kernel) {
             launched_for_sure(thread, kernel, r);
             return NO_RETURN;
@@ -156,6 +135,7 @@ ALWAYS_INLINE void fail(struct thread *thread, s32 error)
 
     if (followed_as)
         followed_as->suspected = WAITED_FOR_AFTER_A_FAILURE;
+    changed();
     if (!failed) {
         bpf_map_update_elem(&failures, &key, &zero, BPF_NOEXIST);
         failed = bpf_map_lookup_elem(&failures, &key);

@@ -92,3 +92,10 @@ SEC("syscall") int find_level(void *context)
     return bpf_probe_read_kernel(&known->namespace, sizeof(known->namespace),
                                  upid_of(pid, known->level) + OFFSET_OF(((struct upid *)0)->ns));
 }
+
+// Run by the loader when a followed process has called CUDA unseen.
+SEC("syscall") int check_again(void *context)
+{
+    changed();
+    return 0;
+}

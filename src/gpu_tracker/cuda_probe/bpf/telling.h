@@ -17,6 +17,14 @@ ALWAYS_INLINE struct settings *find_settings(void)
     return bpf_map_lookup_elem(&settings, &zero);
 }
 
+// Has each thread checked at its next call.
+ALWAYS_INLINE void changed(void)
+{
+    struct settings *known = find_settings();
+    if (known)
+        __sync_fetch_and_add(&known->changes, 1);
+}
+
 // Where a process' ID in a namespace of that level stands.
 ALWAYS_INLINE void *upid_of(struct pid *pid, u32 level)
 {

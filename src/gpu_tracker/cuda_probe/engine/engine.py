@@ -99,6 +99,7 @@ class Engine:
             number, parent, _, suspected = kernel_layout.FOLLOWED.unpack(found)
             if number == process:
                 followed.put(key, kernel_layout.FOLLOWED.pack(number, parent, 1, suspected))
+                self._loaded.check_threads()
 
     def unfollow(self, pid: int) -> None:
         """Follow a process no more."""

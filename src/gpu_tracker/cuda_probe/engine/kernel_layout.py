@@ -32,7 +32,7 @@ GRAPH_NODE = struct.Struct('<QII')
 NODES = struct.Struct('<QQ')
 COUNT = struct.Struct('<Q')
 INDEX = struct.Struct('<I')
-SETTINGS = struct.Struct('<IIQQIiI4x')
+SETTINGS = struct.Struct('<IIQQIiQ')
 EVENT = struct.Struct('<8xQQQQQIiHHI')
 """A record of the ring of events, with its header: the fields of :class:`gpu_tracker.cuda_probe.kernel_data.Event`."""
 NOTICE = struct.Struct('<8xQQQIIII32s1024s')

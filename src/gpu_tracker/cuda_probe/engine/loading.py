@@ -155,6 +155,10 @@ class LoadedObject:
         """Return the descriptor of a map."""
         return int(self._library.bpf_map__fd(self._library.bpf_object__find_map_by_name(self._object, name.encode())))
 
+    def check_threads(self) -> None:
+        """Have each thread read its entry in the map ``followed`` again, at its next call."""
+        self._run('check_again')
+
     def close(self) -> None:
         """Take everything out of the kernel."""
         self.events.close()
@@ -179,9 +183,12 @@ class LoadedObject:
 
     def _set_up(self, half_a_ring: int) -> None:
         settings = self.maps['settings']
-        settings.put(INDEX.pack(0), SETTINGS.pack(_FIRST_NUMBER, 0, 0, half_a_ring, 0, 0, 0))
-        if self._library.bpf_prog_test_run_opts(self.program('find_level'), _run_options()) != 0:
+        settings.put(INDEX.pack(0), SETTINGS.pack(_FIRST_NUMBER, 0, 0, half_a_ring, 0, 0, 1))
+        if not self._run('find_level'):
             raise OSError(errno.EOPNOTSUPP, 'the kernel does not show its PID namespaces')
+
+    def _run(self, program: str) -> bool:
+        return int(self._library.bpf_prog_test_run_opts(self.program(program), _run_options())) == 0
 
     def _program(self, name: str) -> int:
         return int(self._library.bpf_object__find_program_by_name(self._object, name.encode()))
