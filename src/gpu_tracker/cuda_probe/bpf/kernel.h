@@ -87,8 +87,8 @@ struct task_struct {
     struct signal_struct *signal;
 } OF_THIS_KERNEL;
 
-// Arguments are those of the System V ABI for x86-64 and of the Procedure Call Standard for Arm; `ON_STACK` counts the
-// eight-byte words that a call leaves on the stack after the arguments in registers.
+// Arguments are those of the System V ABI for x86-64 and of the Procedure Call Standard for Arm; those behind the
+// last register are in a `frame` that read_frame() has read.
 #if defined(__TARGET_ARCH_x86)
 struct registers {
     u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
@@ -99,9 +99,9 @@ struct registers {
 #define ARGUMENT_3(r) ((r)->cx)
 #define ARGUMENT_4(r) ((r)->r8)
 #define ARGUMENT_5(r) ((r)->r9)
-#define ARGUMENT_6(r) on_stack(r, 0)
-#define ARGUMENT_7(r) on_stack(r, 1)
-#define ARGUMENT_8(r) on_stack(r, 2)
+#define ARGUMENT_6(r, frame) ((frame).words[0])
+#define ARGUMENT_7(r, frame) ((frame).words[1])
+#define ARGUMENT_8(r, frame) ((frame).words[2])
 #define RETURNED(r) ((r)->ax)
 #define INSTRUCTION(r) ((r)->ip)
 #define RETURN_ADDRESS_BYTES 8 // that the call has pushed
@@ -116,9 +116,9 @@ struct registers {
 #define ARGUMENT_3(r) ((r)->regs[3])
 #define ARGUMENT_4(r) ((r)->regs[4])
 #define ARGUMENT_5(r) ((r)->regs[5])
-#define ARGUMENT_6(r) ((r)->regs[6])
-#define ARGUMENT_7(r) ((r)->regs[7])
-#define ARGUMENT_8(r) on_stack(r, 0)
+#define ARGUMENT_6(r, frame) ((r)->regs[6])
+#define ARGUMENT_7(r, frame) ((r)->regs[7])
+#define ARGUMENT_8(r, frame) ((frame).words[0])
 #define RETURNED(r) ((r)->regs[0])
 #define INSTRUCTION(r) ((r)->pc)
 #define RETURN_ADDRESS_BYTES 0
@@ -127,9 +127,20 @@ struct registers {
 #error "compile with -D__TARGET_ARCH_x86 or -D__TARGET_ARCH_arm64"
 #endif
 
-ALWAYS_INLINE u64 on_stack(struct registers *r, int word)
+struct frame {
+    u64 returns_to;
+    u64 words[3]; // arguments on the stack
+};
+
+// Reads the return address, and those of the first `arguments` that are on the stack: by one read, whose cost does not
+// depend on the size.
+ALWAYS_INLINE void read_frame(struct frame *frame, struct registers *r, int arguments)
 {
-    u64 value = 0;
-    bpf_probe_read_user(&value, sizeof(value), (void *)(r->sp + RETURN_ADDRESS_BYTES + 8 * word));
-    return value;
+#if defined(__TARGET_ARCH_x86)
+    bpf_probe_read_user(frame, sizeof(u64) * (1 + arguments - 6), (void *)r->sp);
+#else
+    frame->returns_to = r->regs[30];
+    if (arguments > 8)
+        bpf_probe_read_user(frame->words, sizeof(u64) * (arguments - 8), (void *)r->sp);
+#endif
 }

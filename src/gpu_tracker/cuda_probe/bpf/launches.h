@@ -22,17 +22,23 @@ struct configuration { // cudaLaunchConfig_t and CUlaunchConfig, as far as both 
 
 ALWAYS_INLINE void remember_launch(struct thread *thread, struct registers *r, u64 cookie)
 {
+    struct frame frame = {};
+
     switch (WHAT(cookie)) {
     case LAUNCH: // (function, dim3 grid, dim3 block, arguments, shared memory, stream); a dim3 takes two registers
+        read_frame(&frame, r, 8);
         thread->address = ARGUMENT_0(r);
         thread->value = threads_of(ARGUMENT_1(r), ARGUMENT_2(r), ARGUMENT_3(r), ARGUMENT_4(r));
-        thread->stream = stream_of(ARGUMENT_7(r), cookie);
+        thread->stream = stream_of(ARGUMENT_7(r, frame), cookie);
+        thread->launch.returns_to = frame.returns_to;
         return;
     case LAUNCH_BY_HANDLE: { // (function, grid x, y, z, block x, y, z, shared memory, stream, ...)
         u64 blocks = (u64)(u32)ARGUMENT_1(r) * (u32)ARGUMENT_2(r) * (u32)ARGUMENT_3(r);
+        read_frame(&frame, r, 9);
         thread->address = ARGUMENT_0(r);
-        thread->value = blocks * (u32)ARGUMENT_4(r) * (u32)ARGUMENT_5(r) * (u32)ARGUMENT_6(r);
-        thread->stream = stream_of(ARGUMENT_8(r), cookie);
+        thread->value = blocks * (u32)ARGUMENT_4(r) * (u32)ARGUMENT_5(r) * (u32)ARGUMENT_6(r, frame);
+        thread->stream = stream_of(ARGUMENT_8(r, frame), cookie);
+        thread->launch.returns_to = frame.returns_to;
         return;
     }
     case LAUNCH_BY_CONFIGURATION: { // (configuration, function, ...)
@@ -171,7 +177,7 @@ ALWAYS_INLINE void launched_for_sure(struct thread *thread, struct kernel *kerne
     thread->launch.threads = thread->value;
     thread->launch.inside_cookie = 0;
     thread->launch.has_inside = kernel->inside == LAUNCH_INSIDE;
-    if (thread->launch.has_inside)
+    if (thread->launch.has_inside && WHAT(thread->cookie) == LAUNCH_BY_CONFIGURATION)
         thread->launch.returns_to = returns_to(r->sp, r);
     thread->sp = 0;
 }
