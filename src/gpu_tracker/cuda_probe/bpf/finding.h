@@ -40,7 +40,7 @@ ALWAYS_INLINE int is_launch(u64 cookie)
 
 ALWAYS_INLINE struct thread *find_thread(u64 id)
 {
-    struct thread new = {}, *thread = bpf_map_lookup_elem(&threads, &id);
+    struct thread new = {.id = id}, *thread = bpf_map_lookup_elem(&threads, &id);
     if (thread)
         return thread;
     bpf_map_update_elem(&threads, &id, &new, BPF_NOEXIST);

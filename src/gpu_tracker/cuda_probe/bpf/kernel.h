@@ -30,7 +30,6 @@ static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (vo
 static long (*bpf_probe_read_user_str)(void *to, u32 size, const void *from) = (void *)114;
 static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
-static void (*bpf_ringbuf_discard)(void *data, u64 flags) = (void *)133;
 static u64 (*bpf_ringbuf_query)(void *ring, u64 what) = (void *)134;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
 static u64 (*bpf_get_attach_cookie)(void *context) = (void *)174;

@@ -173,12 +173,14 @@ struct thread {
     u64 checked_at;                     // settings.changes when check_thread() had nothing to wait for
     u64 counted_stream;                 // the stream of its last launch
     u32 has_counted, padding;           // that stream, since check_thread()
+    u32 id, events;                     // in the kernel's first namespace; events sent
     struct left_behind {
         u64 sp, instruction, cookie, threads, returns_to;
         u64 inside_sp, inside_instruction, inside_cookie; // of the launch inside it, once that was seen
         u64 has_inside;               // whether it makes one
     } launch; // its last one that is not waited for; sp is 0: other calls have come since
 };
+#define EVENTS_TO_A_LOOK 64 // at how full the ring is: a power of two
 #define WAITED_FOR_FIRST 8  // launches of a kernel
 #define WAITED_FOR_EACH 64  // and one in so many later on: a power of two
 #define WAITED_FOR_AFTER_A_FAILURE 1000

@@ -12,7 +12,7 @@ ALWAYS_INLINE u32 new_number(void)
 ALWAYS_INLINE void end_program(u32 number, u32 pid)
 {
     struct process *process = bpf_map_lookup_elem(&processes, &number);
-    struct thread thread = {.process = number};
+    struct thread thread = {.process = number, .id = bpf_get_current_pid_tgid()};
 
     if (!process)
         return;

@@ -93,15 +93,21 @@ SUBPROGRAM void tell_notice(enum notice_kind kind, u32 process, u32 pid, u64 add
         bpf_ringbuf_submit(notice, BPF_RB_FORCE_WAKEUP);
 }
 
+// Whether the reader has to be woken: it polls by itself. Each thread looks once in so many events.
+ALWAYS_INLINE int is_half_full(struct thread *thread)
+{
+    struct settings *known;
+    if (thread->events++ % EVENTS_TO_A_LOOK)
+        return 0;
+    known = find_settings();
+    return known && bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >= known->half_a_ring;
+}
+
 ALWAYS_INLINE void tell(struct thread *thread, enum event_kind kind, u64 time, u64 value, u64 in_use, s32 device)
 {
-    struct settings *known = find_settings();
     struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-    u64 waiting, flags = BPF_RB_NO_WAKEUP;
 
-    if (!event || !known) {
-        if (event)
-            bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
+    if (!event) {
         count(LOST_EVENT);
         return;
     }
@@ -114,10 +120,6 @@ ALWAYS_INLINE void tell(struct thread *thread, enum event_kind kind, u64 time, u
     event->device = device;
     event->kind = kind;
     event->flags = 0;
-    event->thread = bpf_get_current_pid_tgid();
-    // The reader looks by itself every now and then: waking it costs the program, and is done once, at half of the ring.
-    waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
-    if (waiting >= known->half_a_ring && waiting < known->half_a_ring + 4096)
-        flags = BPF_RB_FORCE_WAKEUP;
-    bpf_ringbuf_submit(event, flags);
+    event->thread = thread->id;
+    bpf_ringbuf_submit(event, is_half_full(thread) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
