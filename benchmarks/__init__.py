@@ -99,6 +99,7 @@ in it. A peer that fails or takes longer than a minute has a dash and the reason
     program knows of *was not told*. When the *first call of a running process* is counted follows from the calls that
     are missing, which come each 0.1 ms. *Maps in the kernel* are what ``/proc/PID/fdinfo`` tells of them. Where the
     kernel's headers are not installed, BCC is given the few declarations that its program needs (``bcc_headers.py``).
+    Pieces of a launch: ``programs/probe_twice.py`` compiles the probe so that it does one of them twice, with clang.
 ``jobs``
     One rank really runs for ten seconds, with a region each tenth of a second and 50 samples a second. The folder of a
     job of many ranks holds what it has written again and again, with other ranks and nodes, eight ranks a node, and has

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 from benchmarks.cuda_looking import NOBODY, able, looking
 from benchmarks.cuda_stand_in import ENDBR64, PUSH, prologues, stand_in
-from benchmarks.cuda_tracers import BY_PERF, ENTRIES, JSON_LINES, TOTALS, UPROBE_MULTI, WITH_BCC, Tracer
+from benchmarks.cuda_tracers import (
+    BY_PERF,
+    EMPTY,
+    ENTRIES,
+    JSON_LINES,
+    PIECES,
+    TOTALS,
+    UPROBE_MULTI,
+    WITH_BCC,
+    Tracer,
+)
 from benchmarks.peers import OURS
 from benchmarks.results import Gap
 from benchmarks.session import FailedError
@@ -26,7 +36,7 @@ CALLS = {
     'free': 'cudaFree',
     'synchronise': 'cudaStreamSynchronize',
 }
-TRACERS = (UPROBE_MULTI, BY_PERF, TOTALS, ENTRIES, JSON_LINES, WITH_BCC)
+TRACERS = (UPROBE_MULTI, BY_PERF, TOTALS, ENTRIES, EMPTY, JSON_LINES, WITH_BCC)
 
 _ROUNDS = 5
 _QUICK_ROUNDS = 3
@@ -37,11 +47,13 @@ class Case:
     """A library, and how often each of its functions is called.
 
     :ivar calls: Launches and synchronisations; of allocations, which are then freed, half as many.
+    :ivar pieces: The probe, doing one piece of its work twice.
     """
 
     prologue: Prologue
     calls: int = 60_000
     tracers: tuple[Tracer, ...] = TRACERS
+    pieces: tuple[Tracer, ...] = ()
 
     @property
     def name(self) -> str:
@@ -63,7 +75,8 @@ class Case:
 
 
 _OF_ENDBR64 = Case(ENDBR64, 20_000, tuple(tracer for tracer in TRACERS if tracer is not BY_PERF))
-CASES = (Case(PUSH), *([_OF_ENDBR64] if ENDBR64 in prologues() else []))
+IN_PIECES = Case(PUSH, pieces=tuple(PIECES.values()))
+CASES = (IN_PIECES, *([_OF_ENDBR64] if ENDBR64 in prologues() else []))
 
 
 def measure(session: Session, part: str, cases: Sequence[Case]) -> None:
@@ -76,7 +89,7 @@ def measure(session: Session, part: str, cases: Sequence[Case]) -> None:
                 measures: dict[str, Callable[[], dict[str, float]]] = {
                     NOBODY: functools.partial(_seconds_a_call, None, session.environments[OURS.name], built, case)
                 }
-                for tracer, environment in able(session, case.tracers):
+                for tracer, environment in able(session, (*case.tracers, *case.pieces)):
                     measures[tracer.name] = functools.partial(_seconds_a_call, tracer, environment, built, case)
                 session.take_turns(part, case.name, session.rounds(_ROUNDS, _QUICK_ROUNDS), measures)
         except FailedError as error:

@@ -8,7 +8,7 @@ from benchmarks import cuda_cost, cuda_rates, cuda_start
 from benchmarks.arithmetic import median_of, ratio_of
 from benchmarks.cuda import PART
 from benchmarks.cuda_looking import NOBODY
-from benchmarks.cuda_tracers import UPROBE_MULTI
+from benchmarks.cuda_tracers import EMPTY, PIECES, UPROBE_MULTI
 from benchmarks.tables import DASH, Table, number
 
 if TYPE_CHECKING:
@@ -40,7 +40,13 @@ _IN_BRACKETS = 'In brackets: how many times ours, as the median of the ratios of
 
 def cuda_tables(results: Results) -> list[Table]:
     """Return the tables; one of which there are neither figures nor gaps has no rows."""
-    return [_cost_table(results), _loss_table(results), _use_table(results), _start_table(results)]
+    return [
+        _cost_table(results),
+        _pieces_table(results),
+        _loss_table(results),
+        _use_table(results),
+        _start_table(results),
+    ]
 
 
 def _cost_table(results: Results) -> Table:
@@ -65,9 +71,28 @@ def _cost_table(results: Results) -> Table:
         "In the program's thread, by its own CPU clock, of a library whose calls do next to nothing. The kernel "
         'emulates a first instruction push, and steps through endbr64. gpu-tracker keeps totals and tells events, and '
         'attaches by uprobe.multi or by perf events; bpftrace keeps totals of these four functions, by entry and '
-        'return, or only counts entries, or prints a line of JSON at each return; BCC tells an event at each return. '
-        f'{_IN_BRACKETS}',
+        'return, or only counts entries, or does nothing, or prints a line of JSON at each return; BCC tells an event '
+        f'at each return. {_IN_BRACKETS}',
         _notes(results, [case.name for case in cuda_cost.CASES], cuda_cost.TRACERS),
+    )
+
+
+def _pieces_table(results: Results) -> Table:
+    row = cuda_cost.IN_PIECES.name
+    alone = results.rounds(PART, row, NOBODY, 'launch')
+    empty, ours = (_added(results, row, who, 'launch', alone) for who in (EMPTY.name, _OURS))
+    once = results.rounds(PART, row, _OURS, 'launch')
+    costs = {'an empty probe, by bpftrace': empty}
+    costs |= {what: _added(results, row, tracer.name, 'launch', once) for what, tracer in PIECES.items()}
+    rows = [[what, _in(_NANO, median_of(cost)), str(len(cost) or DASH)] for what, cost in costs.items()]
+    rows.append([f'{_OURS}, all of it', _in(_NANO, median_of(ours)), str(len(ours) or DASH)])
+    return Table(
+        'cuda: what gpu-tracker needs for a launch (ns)',
+        ['what', 'CPU', 'rounds'],
+        rows if _is_known(results, row) else [],
+        'Of functions that begin with push. A piece costs what a launch takes longer if the probe does it twice, in '
+        'the same round: for that clang compiles the probe anew.',
+        _notes(results, [row], list(PIECES.values())),
     )
 
 

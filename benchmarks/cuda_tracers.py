@@ -82,12 +82,12 @@ class Tracer(Protocol):
 class Ours:
     """``gpu-tracker probe``.
 
-    :ivar program: What is run in place of the command, in the same environment.
+    :ivar program: What is run in place of the command, in the same environment, and its first arguments.
     """
 
     name: str = OURS.name
     tool: str = OURS.name
-    program: str | None = None
+    program: tuple[str, ...] = ()
 
     def variables(self, place: Place) -> dict[str, str]:
         """Return none."""
@@ -104,7 +104,8 @@ class Ours:
 
     def _words(self, place: Place) -> list[str]:
         environment = place.environment
-        probe = ['-m', 'gpu_tracker', 'probe'] if self.program is None else [str(PROGRAMS / self.program)]
+        name, *first = self.program or ('',)
+        probe = [str(PROGRAMS / name), *first] if name else ['-m', 'gpu_tracker', 'probe']
         return [environment.python, '-P', *probe, '--json', f'--output={place.output}', f'--library={place.library}']
 
     def counted(self, place: Place, said: str) -> Counted:
@@ -204,8 +205,19 @@ def _lost(text: str) -> int:
 
 
 UPROBE_MULTI: Tracer = Ours()
-BY_PERF: Tracer = Ours(f'{OURS.name}, perf', program='probe_by_perf.py')
+BY_PERF: Tracer = Ours(f'{OURS.name}, perf', program=('probe_by_perf.py',))
+EMPTY: Tracer = Script('bpftrace, an empty probe', 'cuda_empty.bt')
 TOTALS: Tracer = Script('bpftrace, totals', 'cuda_totals.bt')
 ENTRIES: Tracer = Script('bpftrace, entries only', 'cuda_entries.bt')
 JSON_LINES: Tracer = Script('bpftrace, a JSON line a call', 'cuda_json.bt', tells_events=True)
 WITH_BCC: Tracer = BccProgram()
+PIECES: dict[str, Tracer] = {
+    what: Ours(f'{OURS.name}, {piece} twice', program=('probe_twice.py', piece))
+    for what, piece in (
+        ('the arguments on the stack, and the return address', 'stack'),
+        ('the entries of the thread and of the kernel', 'lookups'),
+        ('the time', 'clock'),
+        ('room for the event', 'event'),
+    )
+}
+"""What each launch needs -> the probe that does it twice."""

@@ -46,14 +46,15 @@ def object_name(machine: str) -> str:
     return f'probe_{machine}.bpf.o'
 
 
-def compile_object(machine: str, path: Path) -> None:
+def compile_object(machine: str, path: Path, *options: str) -> None:
     """Compile the source for a machine, with debugging information.
 
+    :param options: More of clang's.
     :raises subprocess.CalledProcessError: clang fails; it has said why.
     """
     made_for = ['-target', 'bpf', '-mcpu=v3', f'-D__TARGET_ARCH_{TARGETS[machine]}']
     # -g is what libbpf reads the maps' types from; no path of this machine is to be in it.
-    how = ['-O2', '-g', '-w', '-fdebug-compilation-dir=.']
+    how = ['-O2', '-g', '-w', '-fdebug-compilation-dir=.', *options]
     subprocess.run(['clang', *made_for, *how, '-c', SOURCE, '-o', str(path)], check=True, cwd=FOLDER)
 
 
