@@ -50,9 +50,13 @@ class Used(Resource):
     def __init__(self) -> None:
         self.values: dict[str, float | None] = {}
         self.devices: list[DeviceReading] = []
+        self.by_process: dict[int, int | None] | None = None
 
     def row(self) -> Sequence[float | None]:
         return [{**ROW, **self.values}[name] for name in NAMES]
+
+    def gpu_ram_by_process(self) -> dict[int, int | None] | None:
+        return self.by_process
 
     def take_devices(self) -> list[DeviceReading]:
         devices, self.devices = self.devices, []

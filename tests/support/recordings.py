@@ -191,8 +191,11 @@ def busy_rows(count: int = 11, interval: float = 1.0) -> list[tuple[float, dict[
 
 
 def _insert(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[object]]) -> None:
+    """Write rows; the last columns of shorter ones are unknown."""
+    width = len(connection.execute(f'SELECT * FROM {table} LIMIT 0').description)
     for row in rows:
-        connection.execute(f'INSERT INTO {table} VALUES ({", ".join("?" * len(row))})', tuple(row))
+        unknown = (None,) * (width - len(row))
+        connection.execute(f'INSERT INTO {table} VALUES ({", ".join("?" * width)})', (*row, *unknown))
 
 
 def _stored(columns: Sequence[Column], t: float, values: Mapping[str, float | None]) -> list[int | None]:

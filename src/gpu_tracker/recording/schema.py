@@ -54,10 +54,11 @@ CREATE TABLE gpu_samples (
     PRIMARY KEY (t, gpu)
 ) WITHOUT ROWID;
 CREATE TABLE processes (
-    id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, parent INTEGER NOT NULL, name TEXT NOT NULL, first_t INTEGER NOT NULL
+    id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, parent INTEGER NOT NULL, name TEXT NOT NULL, first_t INTEGER NOT NULL,
+    command TEXT
 );
 CREATE TABLE process_samples (
-    t INTEGER NOT NULL, process INTEGER NOT NULL, rss INTEGER, cpu INTEGER, n_threads INTEGER,
+    t INTEGER NOT NULL, process INTEGER NOT NULL, rss INTEGER, cpu INTEGER, n_threads INTEGER, gpu_ram INTEGER,
     PRIMARY KEY (t, process)
 ) WITHOUT ROWID;
 CREATE TABLE regions (
@@ -73,7 +74,9 @@ CREATE TABLE messages (t INTEGER NOT NULL, level TEXT NOT NULL, text TEXT NOT NU
 
 - ``meta``: see :mod:`gpu_tracker.recording.writing.recorder` for the keys; values are texts, numbers, or JSON as text.
 - ``gpu_samples``: RAM in KiB, utilization in hundredths of a percent. ``combined_ram`` is that of the tracked tree.
-- ``process_samples``: RSS in KiB, CPU time in microseconds since the process started; only with ``per_process``.
+- ``processes``: ``command`` is the command line as ``ps`` shows it, 200 characters at most.
+- ``process_samples``: RSS and GPU memory in KiB, CPU time in microseconds since the process started; only with
+  ``per_process``.
 - ``regions``: ``start`` and ``stop`` in microseconds (``stop`` is NULL where the region has not ended), ``thread_cpu``
   in microseconds, ``peak_before`` and ``peak_after`` in KiB: the high-water mark of the process' RSS at both ends.
   Where ``total`` is not NULL, the row is the sum of ``calls`` calls that began and ended between ``start`` and
@@ -82,6 +85,10 @@ CREATE TABLE messages (t INTEGER NOT NULL, level TEXT NOT NULL, text TEXT NOT NU
   exception's type. ``attributes`` is a JSON object or NULL.
 - ``clock``: microseconds since 1970 at some points of time, which show where the wall clock was set.
 """
+
+
+ADDED = frozenset({('processes', 'command'), ('process_samples', 'gpu_ram')})
+"""Columns that older recordings of this version lack; they are read as unknown."""
 
 
 def stored_sum(name: str, names: Iterable[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from gpu_tracker.errors import GpuTrackerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from types import ModuleType
     from typing import Any, ClassVar
 
@@ -161,6 +161,10 @@ class Resource:
     def take_devices(self) -> list[DeviceReading]:
         """Return what single devices had at readings that were not taken yet, for recordings."""
         return []
+
+    def gpu_ram_by_process(self) -> Mapping[int, int | None] | None:
+        """Return the bytes of GPU memory of each tracked process by its pid, for recordings; None: unknown."""
+        return None
 
     def used_so_far(self) -> float | None:
         """Return the figure that a limit of the run is compared with, see :mod:`gpu_tracker.sampler.limit_watch`.

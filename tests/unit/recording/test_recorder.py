@@ -258,16 +258,19 @@ def test_processes_have_rows_and_a_pid_that_comes_again_is_another_process(tmp_p
     run.sample(2.0)
     run.publish()
     assert run.rows('SELECT * FROM processes') == [
-        (1, 7, 1, 'sh', 0),
-        (2, 8, 1, 'python', 0),
-        (3, 7, 1, 'sed', 2_000_000),
+        (1, 7, 1, 'sh', 0, None),
+        (2, 8, 1, 'python', 0, None),
+        (3, 7, 1, 'sed', 2_000_000, None),
     ]
-    assert run.rows('SELECT * FROM process_samples WHERE t = 0') == [(0, 1, 7, 500_000, 2), (0, 2, None, 250_000, 2)]
+    assert run.rows('SELECT * FROM process_samples WHERE t = 0') == [
+        (0, 1, 7, 500_000, 2, None),
+        (0, 2, None, 250_000, 2, None),
+    ]
     assert run.rows('SELECT process, rss FROM process_samples WHERE t = 1000000') == [(1, 7), (2, 8)]
     assert run.rows('SELECT process FROM process_samples WHERE t = 2000000') == [(3,)]
 
 
-def test_a_process_that_runs_another_script_has_the_name_of_that(tmp_path: Path) -> None:
+def test_a_process_that_runs_another_script_has_the_name_and_command_of_that(tmp_path: Path) -> None:
     process = a_process(7, b'python', 0.5)
     process.command_line = b'python\0launch.py\0'
     run = Run(tmp_path / 'run.db', tree=Tree(process))
@@ -275,7 +278,43 @@ def test_a_process_that_runs_another_script_has_the_name_of_that(tmp_path: Path)
     process.command_line = b'python\0train.py\0'
     run.sample(1.0)
     run.publish()
-    assert run.rows('SELECT * FROM processes') == [(1, 7, 1, 'train.py', 0)]
+    assert run.rows('SELECT * FROM processes') == [(1, 7, 1, 'train.py', 0, 'python train.py')]
+
+
+@pytest.mark.parametrize(
+    ('command_line', 'command'),
+    [
+        (b'sh\0-c\0a b\0', 'sh -c a b'),
+        (b'worker: title\0\0\0\0', 'worker: title'),
+        (b'\xff\n\0', '\ufffd\n'),
+        (b'x' * 200, 'x' * 200),
+        (b'x' * 201, 'x' * 199 + '…'),
+        (b'', None),
+    ],
+)
+def test_a_process_has_its_command_line_as_ps_shows_it(
+    tmp_path: Path, command_line: bytes, command: str | None
+) -> None:
+    process = a_process(7, b'sh', 0.5)
+    process.command_line = command_line
+    run = Run(tmp_path / 'run.db', tree=Tree(process))
+    run.sample(0.0)
+    run.publish()
+    assert run.rows('SELECT command FROM processes') == [(command,)]
+
+
+def test_processes_have_the_gpu_memory_that_the_driver_reports(tmp_path: Path) -> None:
+    run = Run(tmp_path / 'run.db', tree=Tree(*(a_process(pid, b'python', 0.0) for pid in (7, 8, 9, 10))))
+    run.sample(0.0)
+    run.used.by_process = {7: 3 << 20, 8: 0, 9: None}
+    run.sample(1.0)
+    run.used.by_process = None
+    run.sample(2.0)
+    run.publish()
+    assert run.rows('SELECT t / 1000000, process, gpu_ram FROM process_samples WHERE gpu_ram IS NOT NULL') == [
+        (1, 1, 3072),
+        (1, 2, 0),
+    ]
 
 
 def reader_in_the_way(run: Run) -> sqlite3.Connection:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import marshal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +115,20 @@ def test_all_other_tables_are_records(tmp_path: Path) -> None:
             (0.5, 'warning', 'careful'),
             (0.4, 'info', 'hello'),
         ]
+
+
+def test_processes_of_older_recordings_have_neither_command_nor_gpu_memory(tmp_path: Path) -> None:
+    rows = {'processes': [(1, 77, 1, 'sh', 0, 'sh -c a')], 'process_samples': [(0, 1, 10, 0, 1, 20)]}
+    path = write_recording(tmp_path / 'run.db', **rows)
+    with load(path) as found:
+        assert [one.command for one in found.processes] == ['sh -c a']
+        assert [one.gpu_ram for one in found.process_samples()] == [20 * 1024]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute('ALTER TABLE processes DROP COLUMN command')
+        connection.execute('ALTER TABLE process_samples DROP COLUMN gpu_ram')
+    with load(path) as found:
+        assert [(one.name, one.command) for one in found.processes] == [('sh', None)]
+        assert [(one.rss, one.gpu_ram) for one in found.process_samples()] == [(10 * 1024, None)]
 
 
 def in_section(section: Any) -> Iterator[tuple[dict[str, Any], str]]:

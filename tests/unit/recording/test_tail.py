@@ -80,7 +80,7 @@ def test_samples_of_gpus_and_processes_are_read_once_too(path: Path, tail: Tail)
     change(
         path,
         'INSERT INTO gpu_samples VALUES (1000000, 1, 20, 20, NULL)',
-        'INSERT INTO process_samples VALUES (3000000, 2, 1, 1000000, 1)',
+        'INSERT INTO process_samples VALUES (3000000, 2, 1, 1000000, 1, NULL)',
     )
     assert [(one.t, one.ram) for one in tail.gpu_samples()] == [(1.0, 20480)]
     assert [(one.t, one.process, one.cpu) for one in tail.process_samples()] == [(3.0, 2, 1.0)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from gpu_tracker.errors import RecordingError
 from gpu_tracker.recording.reading import recovery
 from gpu_tracker.recording.reading.opening import explanation, open_database
-from gpu_tracker.recording.schema import TABLES
+from gpu_tracker.recording.schema import ADDED, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +53,7 @@ class Database:
         self.path = path
         self._salvages = salvage
         self._connection = open_database(path, salvage=salvage)
+        self._lacks = {one for one in ADDED if not self._has(*one)}
 
     def __enter__(self) -> Self:
         """Read all that follows at one moment of a file that is being written."""
@@ -127,7 +128,8 @@ class Database:
     ) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the same in lists of rows; only that keys grow is checked of them."""
         key = ', '.join(columns[:keys])
-        begin = f'SELECT {", ".join(columns)} FROM {table}'  # noqa: S608 - all names are checked or our own
+        names = ['NULL' if (table, name) in self._lacks else name for name in columns]
+        begin = f'SELECT {", ".join(names)} FROM {table}'  # noqa: S608 - all names are checked or our own
         end = f'ORDER BY {key} LIMIT {_AT_ONCE}'
         limits = [*([] if until is None else [f'{columns[0]} <= ?']), *([where] if where else [])]
         after = [f'({key}) > ({", ".join("?" * keys)})'] if keys > 1 else [f'{key} > ?']
@@ -150,6 +152,14 @@ class Database:
         expected = ' or '.join(sorted(_NAMES[kind] for kind in allowed))
         found = _NAMES.get(type(value), type(value).__name__)
         return RecordingError(f'{self.path} is no recording: {table}.{name} has {found} where {expected} has to be')
+
+    def _has(self, table: str, column: str) -> bool:
+        """Return whether the table has the column; True also if it cannot be read: then its rows cannot either."""
+        try:
+            found = self._settled(lambda: self._execute(f'SELECT * FROM {table} LIMIT 0').description)  # noqa: S608
+        except sqlite3.Error:
+            return True
+        return any(name == column for name, *_ in found)
 
     def _batch(self, statement: str, bounds: Sequence[object]) -> tuple[list[tuple[Any, ...]], bool]:
         """Return the rows of one statement, and whether no more are to be had."""

@@ -40,10 +40,10 @@ def read_processes(
     :param since: The number after which they begin.
     :param until: The last number.
     """
-    columns = 'id', 'pid', 'parent', 'name', 'first_t'
+    columns = 'id', 'pid', 'parent', 'name', 'first_t', 'command'
     key = None if since is None else (since,)
-    for number, pid, parent, name, t in database.rows('processes', columns, since=key, until=until):
-        yield ProcessRecord(number, pid, parent, name, t / _MICRO)
+    for number, pid, parent, name, t, command in database.rows('processes', columns, since=key, until=until):
+        yield ProcessRecord(number, pid, parent, name, t / _MICRO, command)
 
 
 def read_process_samples(database: Database, since: Sequence[int] | None = None) -> Iterator[ProcessSample]:
@@ -51,9 +51,10 @@ def read_process_samples(database: Database, since: Sequence[int] | None = None)
 
     :param since: The microsecond and the process after which the samples begin.
     """
-    columns = 't', 'process', 'rss', 'cpu', 'n_threads'
-    for t, process, rss, cpu, n_threads in database.rows('process_samples', columns, keys=2, since=since):
-        yield ProcessSample(t / _MICRO, process, in_bytes(rss), None if cpu is None else cpu / _MICRO, n_threads)
+    columns = 't', 'process', 'rss', 'cpu', 'n_threads', 'gpu_ram'
+    for t, process, rss, cpu, n_threads, gpu_ram in database.rows('process_samples', columns, keys=2, since=since):
+        seconds = None if cpu is None else cpu / _MICRO
+        yield ProcessSample(t / _MICRO, process, in_bytes(rss), seconds, n_threads, in_bytes(gpu_ram))
 
 
 def in_bytes(kib: int | None) -> int | None:

@@ -154,6 +154,7 @@ class ProcessRecord:
     :ivar parent: The pid of its parent when it was first seen.
     :ivar name: Its name.
     :ivar first_t: When it was first seen, in seconds since the first sample.
+    :ivar command: Its command line as ``ps`` shows it, 200 characters at most.
     """
 
     id: int
@@ -161,6 +162,7 @@ class ProcessRecord:
     parent: int
     name: str
     first_t: float
+    command: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,7 @@ class ProcessSample:
     :ivar rss: Its resident set size in bytes.
     :ivar cpu: Its CPU time in seconds since it started.
     :ivar n_threads: Its threads.
+    :ivar gpu_ram: Its memory on all GPUs together, in bytes.
     """
 
     t: float
@@ -179,6 +182,7 @@ class ProcessSample:
     rss: int | None
     cpu: float | None
     n_threads: int | None
+    gpu_ram: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from gpu_tracker.recording.writing.sample_rows import (
     GPU,
     GPU_SAMPLE,
     PROCESS,
+    PROCESS_GPU_SAMPLE,
     PROCESS_SAMPLE,
     GpuRows,
     ProcessRows,
@@ -114,7 +115,8 @@ class Recorder:
         self._gpus = GpuRows()
         self._processes = None if tree is None else ProcessRows(tree)
         self._meta: dict[str, object] = {}
-        statements = (self._rows.sql, GPU, GPU_SAMPLE, _CLOCK, _MESSAGE, PROCESS, PROCESS_SAMPLE)
+        of_processes = PROCESS, PROCESS_SAMPLE, PROCESS_GPU_SAMPLE
+        statements = (self._rows.sql, GPU, GPU_SAMPLE, _CLOCK, _MESSAGE, *of_processes)
         self._waiting: dict[str, list[Sequence[object]]] = {sql: [] for sql in statements}
         """Rows that were not written yet, by the statement that writes them."""
         self._samples = self._waiting[self._rows.sql]
@@ -147,12 +149,16 @@ class Recorder:
         t = self._time(now)
         self._samples.append(self._rows.row(t, values))
         if self._processes is not None:
-            for sql, row in self._processes.rows(t):
+            for sql, row in self._processes.rows(t, self._gpu_ram_by_process()):
                 self._waiting[sql].append(row)
         for resource in self._resources:
             for device in resource.take_devices():
                 for sql, row in self._gpus.rows(self._time(device.at), device):
                     self._waiting[sql].append(row)
+
+    def _gpu_ram_by_process(self) -> Mapping[int, int | None] | None:
+        found = (resource.gpu_ram_by_process() for resource in self._resources)
+        return next((by_process for by_process in found if by_process is not None), None)
 
     def due(self) -> float:
         """Return when the next commit is due where no sample comes before it.

@@ -7,7 +7,7 @@ from gpu_tracker.recording.schema import small_unit, stored_sum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gpu_tracker.processes import ProcessTree
     from gpu_tracker.recording.writing.recording_file import Statement
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 GPU = 'INSERT OR IGNORE INTO gpus VALUES (?, ?, ?, ?)'
 GPU_SAMPLE = 'INSERT OR IGNORE INTO gpu_samples VALUES (?, ?, ?, ?, ?)'
-PROCESS = 'INSERT OR REPLACE INTO processes VALUES (?, ?, ?, ?, ?)'
-PROCESS_SAMPLE = 'INSERT OR IGNORE INTO process_samples VALUES (?, ?, ?, ?, ?)'
+PROCESS = 'INSERT OR REPLACE INTO processes VALUES (?, ?, ?, ?, ?, ?)'
+PROCESS_SAMPLE = 'INSERT OR IGNORE INTO process_samples (t, process, rss, cpu, n_threads) VALUES (?, ?, ?, ?, ?)'
+"""Without GPU memory: Python's sqlite3 takes 0.4 µs to bind a None, which is 4 % of a sample."""
+PROCESS_GPU_SAMPLE = 'INSERT OR IGNORE INTO process_samples VALUES (?, ?, ?, ?, ?, ?)'
+_LONGEST_COMMAND = 200
 
 
 class SampleRows:
@@ -74,8 +77,11 @@ class ProcessRows:
         self._known: dict[tuple[int, float], tuple[int, int, tuple[bytes, bytes]]] = {}
         self._count = 0
 
-    def rows(self, t: int) -> Iterable[tuple[str, Sequence[object]]]:
-        """Yield a row for each process that runs, and before it the process if it is new, with their statements."""
+    def rows(self, t: int, gpu_ram: Mapping[int, int | None] | None = None) -> Iterable[tuple[str, Sequence[object]]]:
+        """Yield a row for each process that runs, and before it the process if it is new, with their statements.
+
+        :param gpu_ram: Bytes of GPU memory by pid; None: unknown.
+        """
         known = {}
         for process in self._tree.members.values():
             if process.ended:
@@ -87,11 +93,13 @@ class ProcessRows:
             number, first, named = before or (self._count, t, None)
             names = process.name, process.command_line
             if named != names:  # it is new, or has become another program
-                yield PROCESS, (number, process.pid, process.parent, process_name(*names), first)
+                yield PROCESS, (number, process.pid, process.parent, process_name(*names), first, _command(names[1]))
             known[key] = number, first, names
             # Before its exec, what is resident is its parent's.
             rss = None if process.shares_memory else process.resident >> 10
-            yield PROCESS_SAMPLE, (t, number, rss, round(process.own_cpu * 1e6), process.threads)
+            used = _kib(gpu_ram.get(process.pid)) if gpu_ram else None
+            row = t, number, rss, round(process.own_cpu * 1e6), process.threads
+            yield (PROCESS_SAMPLE, row) if used is None else (PROCESS_GPU_SAMPLE, (*row, used))
         self._known = known
 
 
@@ -109,6 +117,12 @@ class GpuRows:
             yield GPU, (number, device.uuid, device.name, _kib(device.total_ram))
         used = None if device.utilization is None else round(device.utilization * 100)
         yield GPU_SAMPLE, (t, number, _kib(device.ram), _kib(device.combined_ram), used)
+
+
+def _command(command_line: bytes) -> str | None:
+    """Return the words of a command line as ``ps`` shows them, cut if they are long; None if they are unknown."""
+    words = command_line.rstrip(b'\0').replace(b'\0', b' ').decode(errors='replace')
+    return (words if len(words) <= _LONGEST_COMMAND else f'{words[: _LONGEST_COMMAND - 1]}…') or None
 
 
 def _kib(size: int | None) -> int | None:

@@ -78,6 +78,10 @@ class Gpu(Resource):
         """Return what single GPUs had at readings that were not taken yet."""
         return self._reader.take_devices()
 
+    def gpu_ram_by_process(self) -> Mapping[int, int | None] | None:
+        """Return the memory of each tracked process, as the driver's thread has read it last."""
+        return self._reader.by_process
+
     def used_so_far(self) -> int | None:
         """Return the most bytes of GPU memory that all had together."""
         return self._reader.most_memory

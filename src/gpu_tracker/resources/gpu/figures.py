@@ -138,6 +138,7 @@ class GpuFigures:
         self._readings: dict[str, GpuReading] = {}
         self._now: dict[str, int | None] = {}
         """Bytes in use at the last reading."""
+        self._by_process: dict[int, int | None] | None = None
         self.without_buffer: set[str] = set()
         """GPUs of NVIDIA without utilization samples: between readings only polls show how busy they are."""
 
@@ -196,6 +197,10 @@ class GpuFigures:
         """Return what the columns have: memory of the groups and of everybody, and utilization."""
         sizes = [None if self._attribution.is_unknown else self._now.get(group) for group in GROUPS]
         return *sizes, self._counted.memory_used, self._counted.latest_sum(self._devices), self._busy()
+
+    def by_process(self) -> dict[int, int | None] | None:
+        """Return the bytes of each tracked process at the last reading; None if it is unknown who is on the GPUs."""
+        return None if self._attribution.is_unknown else self._by_process
 
     def _busy(self) -> float | None:
         """Return the mean utilization of the GPUs that were used so far: 0 if none was."""
@@ -272,6 +277,7 @@ class GpuFigures:
             size, is_complete = sum_of(processes)
             self._maxima[role].note(size, complete=is_listed and is_complete)
             self._now[role] = size if is_listed and is_complete else None
+        self._by_process = _by_process(ours, on_counted) if is_listed else None
         self._roles.update((process.pid, 'main' if process.pid == main else 'descendants') for process in on_counted)
         present = {(uuid, process.pid) for uuid in opened for process in lists.get(uuid, ())}
         self._note_accounted([(uuid, process) for uuid in opened for process in own.get(uuid, ())], present)
@@ -344,3 +350,12 @@ def _groups(processes: Sequence[GpuProcess], main: int | None) -> dict[str, Sequ
         'descendants': [process for process in processes if process.pid != main],
         'combined': processes,
     }
+
+
+def _by_process(pids: Iterable[int], on_gpus: Iterable[GpuProcess]) -> dict[int, int | None]:
+    """Return the bytes that each process has on all GPUs together; None: unknown on one of them."""
+    found: dict[int, int | None] = dict.fromkeys(pids, 0)
+    for process in on_gpus:
+        before = found[process.pid]
+        found[process.pid] = None if before is None or process.memory is None else before + process.memory
+    return found

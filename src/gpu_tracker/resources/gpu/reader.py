@@ -69,9 +69,11 @@ class GpuReader:
     :param absence: Returns why there is no driver, which is then a warning; None: nobody has asked for a GPU.
     :param visible: Returns the UUIDs of the GPUs that the run can use, if something restricts them; else none.
     :ivar error: What ``uuids`` would have to be, known after ``wait``; None where nothing is wrong with them.
+    :ivar by_process: Bytes of each tracked process at the last reading, see ``GpuFigures.by_process``.
     """
 
     error: str | None
+    by_process: dict[int, int | None] | None
 
     def __init__(
         self,
@@ -108,6 +110,7 @@ class GpuReader:
         self._since_us: int | None = None
         self._published = UNKNOWN
         self._row: tuple[float | None, ...] = (None,) * _COLUMNS
+        self.by_process: dict[int, int | None] | None = None
         self._devices: deque[DeviceReading] = deque(maxlen=_MOST_DEVICE_READINGS)
         self._messages: deque[tuple[str, str]] = deque()
         self._doubt: str | None = None
@@ -241,6 +244,7 @@ class GpuReader:
         self._messages.append(('warning', problem))
         self._published = without_the_last(self._published)
         self._row = (None,) * _COLUMNS
+        self.by_process = None
 
     def _open(self) -> GpuFigures | None:
         """Return what folds the readings, None where there is nothing to be read."""
@@ -288,6 +292,7 @@ class GpuReader:
         self._read_at = self._monotonic()
         self._published = figures.totals()
         self._row = figures.row()
+        self.by_process = figures.by_process()
         self._devices.extend(figures.devices(self._monotonic()))
         self._messages.extend(figures.take_messages(last=is_last))
         self._doubt = figures.doubt

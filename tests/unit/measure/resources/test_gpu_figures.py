@@ -179,6 +179,26 @@ def test_a_doubt_that_has_passed_is_not_told() -> None:
     assert figures.totals()['main'] == 200
 
 
+def test_each_process_has_its_memory_on_all_gpus_or_it_is_unknown() -> None:
+    backend = FakeBackend(A, B)
+    figures = GpuFigures(backend, None)
+    on_a = [GpuProcess(1, 300), GpuProcess(3, None), GpuProcess(99, 50)]
+    backend.readings = {'a': sampled(500, on_a, []), 'b': sampled(500, [GpuProcess(1, 70), GpuProcess(3, 5)], [])}
+    figures.read(1, frozenset({2, 3}), 0)
+    assert figures.by_process() == {1: 370, 2: 0, 3: None}
+    backend.readings['b'] = sampled(500, None, [])
+    figures.read(1, frozenset({2, 3}), 0)
+    assert figures.by_process() is None
+
+
+def test_the_memory_of_processes_is_unknown_if_the_driver_has_other_process_ids() -> None:
+    backend = FakeBackend(A)
+    figures = GpuFigures(backend, None, in_initial_pid_namespace=False, pid_exists={1}.__contains__)
+    backend.readings = {'a': sampled(500, [GpuProcess(4000, 500)], [])}
+    figures.read(1, NOBODY, 0)
+    assert figures.by_process() is None
+
+
 def test_a_root_that_has_ended_has_no_memory() -> None:
     backend = FakeBackend(A)
     figures = GpuFigures(backend, None)

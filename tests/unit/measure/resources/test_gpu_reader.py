@@ -178,7 +178,7 @@ def test_a_mistake_in_a_backend_is_told_and_leaves_lower_bounds() -> None:
     source.wait_for_last(TIMEOUT)
     totals = source.totals()
     assert (totals['system'], totals['main'], totals['missed']) == (500, None, ['system'])
-    assert source.row() == (None,) * 6
+    assert (source.row(), source.by_process) == ((None,) * 6, None)
     text = 'The GPUs can no longer be read (ValueError: what?); their figures are unknown, or lower bounds.'
     assert source.take_messages() == [('warning', text)]
 
