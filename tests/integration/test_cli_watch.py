@@ -15,8 +15,9 @@ import pytest
 from support.cli_program import called, gpu_tracker, state_of
 from support.gpus.gpu_machine import GB, Machine
 from support.live_screens import ENTER, LEAVE, UNTIL_TOLD, frames, next_frame, recorded, tracker
+from support.recorder_runs import meta_of
 from support.recordings import busy_rows, write_recording
-from support.simulated_nvml import Gpu
+from support.simulated_nvml import Gpu, Process
 from support.tracked_program import environment
 from support.waiting import eventually
 
@@ -308,6 +309,18 @@ def test_the_help_fits_a_terminal() -> None:
     done = called('watch', '--help')
     assert done.stdout.startswith('Shows a run live')
     assert max(map(len, done.stdout.splitlines())) <= 84
+
+
+@pytest.mark.machine(gpus=[Gpu(total=10 * GB, used=GB)])
+def test_a_wide_screen_shows_the_command_and_the_gpu_memory_of_each_process(path: Path, machine: Machine) -> None:
+    with recorded(path, '--per-process', env=machine.environment()), tracker('watch', path) as terminal:
+        root = int(meta_of(path)['root_pid'])
+        machine.write(gpus=[Gpu(total=10 * GB, used=GB, processes=[Process(root, memory=GB // 2)])])
+        next_frame(terminal)
+        terminal.resize(200, 50)
+        command = f'{sys.executable} -c {UNTIL_TOLD}'.replace('\n', '?')[: 200 - 76]
+        pattern = rf'\S+ +{root} +\d+% +[\d.]+ MB +500 MB  {re.escape(command)}'
+        eventually(lambda: any(re.match(pattern, line) for line in next_frame(terminal)))
 
 
 @pytest.mark.machine(gpus=[Gpu(total=10 * GB, used=GB, util=37)])

@@ -34,9 +34,13 @@ OTHER_GPU = (
         figure('GPU 1', PERCENT, [0.0] * 101, whole=100.0),
     ),
 )
-PROCESSES = [ProcessState(4242, 'python', 187.4, 1_250_000_000)]
-PROCESSES += [ProcessState(4300 + index, f'worker-{index}', 25.0, 10**8 - index) for index in range(11)]
-PROCESSES += [ProcessState(4999, 'a-process-with-a-name-that-is-long', None, None)]
+COMMAND = '/opt/conda/envs/training/bin/python train.py --epochs 10 --data /data/images --learning-rate 0.001 --seed 1'
+PROCESSES = [ProcessState(4242, 'train.py', 187.4, 1_250_000_000, 9_500_000_000, COMMAND)]
+PROCESSES += [
+    ProcessState(4300 + index, f'worker-{index}', 25.0, 10**8 - index, 0, f'{COMMAND} --of-worker {index}')
+    for index in range(11)
+]
+PROCESSES += [ProcessState(4999, 'a-process-with-a-name-that-is-long', None, None, None, None)]
 REGIONS = [RegionState('training', 0, 3725.0), RegionState('epoch n=3', 1, 75.5), RegionState('load', 2, 0.34)]
 
 

@@ -109,7 +109,7 @@ def test_tables_share_what_room_there_is() -> None:
     regions = [RegionState(f'region-{index}', 0, 1.0) for index in range(40)]
     lines = plain(screen_lines(state(regions=regions), 80, 24))
     assert [line for line in lines if 'Processes' in line or 'regions' in line] == [
-        'Processes (6 of 13)                   PID        CPU        RAM',
+        'Processes (6 of 13)                   PID        CPU        RAM    GPU RAM',
         'Open regions (5 of 40)           open for',
     ]
     assert lines[-1].startswith('region-4')

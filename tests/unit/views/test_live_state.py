@@ -137,21 +137,21 @@ def test_the_largest_processes_come_first(tmp_path: Path) -> None:
         rows=busy_rows(3),
         processes=[
             (1, ROOT, 1, 'python', 0),
-            (2, 50, ROOT, 'worker\n', 0),
+            (2, 50, ROOT, 'worker\n', 0, 'worker\n --x'),
             (3, 51, ROOT, 'gone', 0),
             (4, 52, 50, 'new', 2),
         ],
         process_samples=[
             *((1_000_000, number, 1024, 500_000, 1) for number in (1, 2, 3)),
             (2_000_000, 1, 1024, 750_000, 1),
-            (2_000_000, 2, 4096, 1_500_000, 1),
+            (2_000_000, 2, 4096, 1_500_000, 1, 2048),
             (2_000_000, 4, None, 100, 1),
         ],
     )
     assert state.processes == [
-        ProcessState(50, 'worker?', 100.0, 4 * MIB),
-        ProcessState(ROOT, 'python', 25.0, MIB),
-        ProcessState(52, 'new', None, None),
+        ProcessState(50, 'worker?', 100.0, 4 * MIB, 2 * MIB, 'worker? --x'),
+        ProcessState(ROOT, 'python', 25.0, MIB, None, None),
+        ProcessState(52, 'new', None, None, None, None),
     ]
     assert state.process_count == 3
 

@@ -31,12 +31,20 @@ class LiveFigure(NamedTuple):
 
 
 class ProcessState(NamedTuple):
-    """One process at the last sample; ``cpu`` in percent of a core, ``rss`` in bytes, None where unknown."""
+    """One process at the last sample.
+
+    :ivar cpu: Percent of a core.
+    :ivar rss: Bytes.
+    :ivar gpu_ram: Bytes on all GPUs together.
+    :ivar command: Its command line.
+    """
 
     pid: int
     name: str
     cpu: float | None
     rss: int | None
+    gpu_ram: int | None
+    command: str | None
 
 
 class RegionState(NamedTuple):

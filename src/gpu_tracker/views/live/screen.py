@@ -10,7 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpu_tracker.system.terminal_text import padded, shortened, width_of
-from gpu_tracker.views.live.quantities import BLOCKS, BYTES, PERCENT, amount, amount_of, bar, duration, line
+from gpu_tracker.views.live.quantities import BLOCKS, BYTES, PERCENT, UNKNOWN, amount, amount_of, bar, duration, line
 from gpu_tracker.views.live.series import columns_of, window_of
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ _LEAST_ROWS = 3
 _INDENT = 2
 _LEAST_NAME = 30
 """Columns that the names of a table take, so that the numbers stay where they are when short names come."""
+_LEAST_COMMAND = 40
 
 
 class Span(NamedTuple):
@@ -190,7 +191,7 @@ def _blocks(state: State, width: int, room: int | None, symbols: Symbols) -> Ite
         wanted = len(regions) + _GAP if regions else 0
         rows = left.rows(len(processes), keep=wanted)
         if rows:
-            yield left.take(_processes(processes[:rows], state.process_count, width))
+            yield left.take(_processes(processes[:rows], state, width))
     if regions:
         rows = left.rows(len(regions))
         if rows:
@@ -226,10 +227,18 @@ class _Room:
         return table
 
 
-def _processes(processes: Sequence[ProcessState], count: int, width: int) -> list[Line]:
+def _processes(processes: Sequence[ProcessState], state: State, width: int) -> list[Line]:
+    count = state.process_count
     title = f'Processes ({len(processes)} of {count:,})' if count > len(processes) else 'Processes'
-    rows = [(one.name, str(one.pid), amount(one.cpu, PERCENT), amount(one.rss, BYTES)) for one in processes]
-    return _table((title, 'PID', 'CPU', 'RAM'), rows, width)
+    titles = [title, 'PID', 'CPU', 'RAM']
+    rows = [[one.name, str(one.pid), amount(one.cpu, PERCENT), amount(one.rss, BYTES)] for one in processes]
+    if state.gpus and any(one.gpu_ram is not None for one in processes):
+        titles.append('GPU RAM')
+        for row, one in zip(rows, processes, strict=True):
+            row.append(amount(one.gpu_ram, BYTES))
+    has_commands = any(one.command for one in processes)
+    commands = ['Command', *(one.command or UNKNOWN for one in processes)] if has_commands else []
+    return _table(titles, rows, width, commands)
 
 
 def _regions(regions: Sequence[RegionState], rows: int, width: int) -> list[Line]:
@@ -238,16 +247,24 @@ def _regions(regions: Sequence[RegionState], rows: int, width: int) -> list[Line
     return _table((title, 'open for'), shown, width)
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[Line]:
-    """Return a table of names and numbers; numbers stand at the right of their columns, and names make room."""
+def _table(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], width: int, commands: Sequence[str] = ()
+) -> list[Line]:
+    """Return a table of names and numbers; numbers stand at the right of their columns, and names make room.
+
+    :param commands: A last column, with its title, for the columns that are left; a narrow screen has no room for it.
+    """
     texts = [titles, *rows]
     widths = [max(_AMOUNT, *(width_of(row[place]) for row in texts)) for place in range(1, len(titles))]
     room = width - sum(widths) - _GAP * len(widths)
     name = max(1, min(room, max(_LEAST_NAME, *(width_of(row[0]) for row in texts))))
+    left = room - name - _GAP
+    last = [shortened(text, left) for text in commands] if left >= _LEAST_COMMAND else []
     lines = []
     for number, (first, *numbers) in enumerate(texts):
         cells = [padded(shortened(first, name), name, to_the_right=False)]
         cells += [padded(text, wide, to_the_right=True) for text, wide in zip(numbers, widths, strict=True)]
+        cells += last[number : number + 1]
         lines.append([Span((' ' * _GAP).join(cells), PLAIN if number else HEADER)])
     return lines
 

@@ -134,7 +134,8 @@ class Source:
         for sample, cpu in self._processes.largest(_MOST_PROCESSES):
             process = self._tail.process(sample.process)
             if process is not None:
-                states.append(ProcessState(process.pid, printable(process.name), _percent(cpu), sample.rss))
+                name, command = printable(process.name), process.command and printable(process.command)
+                states.append(ProcessState(process.pid, name, _percent(cpu), sample.rss, sample.gpu_ram, command))
         return states
 
     def _of_running(self, regions: Sequence[OpenRegion]) -> Sequence[OpenRegion]:
