@@ -142,6 +142,21 @@ def test_processes_that_were_recorded_are_a_table(tmp_path: Path) -> None:
     )
 
 
+def test_processes_have_their_gpu_memory_if_the_run_used_gpus(tmp_path: Path) -> None:
+    text = text_of(
+        tmp_path,
+        processes=[(1, ROOT, 1, 'python', 0), (2, 77, ROOT, 'worker', 0), (3, 78, ROOT, 'short', 0)],
+        process_samples=[(0, 1, 100, 0, 1, 3000), (0, 2, 100, 0, 1, 0), (9, 1, 100, 0, 1, 2000)],
+    )
+    assert text.endswith(
+        '\n\n'
+        ' PID  Parent  Process  Since s  RAM MB  GPU RAM MB   CPU s\n'
+        '4242       1  python     0.000   >=0.1       >=3.1  >=0.00\n'
+        '  77    4242  worker     0.000   >=0.1       >=0.0  >=0.00\n'
+        '  78    4242  short      0.000'
+    )
+
+
 def heading(folder: Path, **meta: object) -> list[str]:
     return text_of(folder, meta=meta).split('\n\n')[0].splitlines()
 

@@ -38,6 +38,22 @@ def test_ram_of_processes_is_named_as_the_largest_sample_which_may_be_below_the_
     ]
 
 
+def test_processes_of_a_run_that_used_gpus_have_their_largest_gpu_memory(tmp_path: Path) -> None:
+    path = write_recording(
+        tmp_path / 'run.db',
+        rows=busy_rows(2),
+        processes=[(1, 7, 1, 'python', 0), (2, 8, 7, 'worker', 0)],
+        process_samples=[(0, 1, 1000, 0, 1, 3000), (0, 2, 500, 0, 1)],
+    )
+    with load(path) as recording:
+        rows = rows_of(sections.processes(recording, 'Processes'))
+    assert [[row[0], *row[2:]] for row in rows] == [
+        ['Process', 'Largest RAM', 'GPU RAM', 'CPU time'],
+        ['python 7', '1.02 MB', '3.07 MB', '0 s'],
+        ['worker 8', '512 kB', '', '0 s'],
+    ]
+
+
 def texts_of(found: Element | None) -> list[str]:
     assert found is not None
     return [''.join(part.itertext()) for part in found.iter() if part.tag in {'p', 'dd', 'summary', 'li'}]

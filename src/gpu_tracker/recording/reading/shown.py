@@ -51,6 +51,7 @@ _PROCESS_COLUMNS = (
     Column('name', 'Process', _NARROWEST_NAME),
     Column('first', 'Since s', is_number=True),
     Column('ram', 'RAM MB', is_number=True),
+    Column('gpu_ram', 'GPU RAM MB', is_number=True),
     Column('cpu', 'CPU s', is_number=True),
 )
 _LEGEND = (
@@ -144,6 +145,7 @@ class ProcessFigures(NamedTuple):
 
     :ivar last_t: When it was last seen.
     :ivar max_rss: The most RSS at any sample in bytes.
+    :ivar max_gpu_ram: The most memory on all GPUs together at any sample in bytes.
     :ivar cpu: Its CPU time at its last sample in seconds.
     """
 
@@ -153,6 +155,7 @@ class ProcessFigures(NamedTuple):
     first_t: float
     last_t: float
     max_rss: int | None
+    max_gpu_ram: int | None
     cpu: float | None
 
 
@@ -160,11 +163,14 @@ def process_figures(recording: Recording) -> list[ProcessFigures]:
     """Return what each process used, where processes were recorded."""
     last: dict[int, float] = {}
     largest: dict[int, int] = {}
+    on_gpus: dict[int, int] = {}
     cpu: dict[int, float] = {}
     for sample in recording.process_samples() if recording.processes else ():
         last[sample.process] = sample.t
         if sample.rss is not None:
             largest[sample.process] = max(sample.rss, largest.get(sample.process, 0))
+        if sample.gpu_ram is not None:
+            on_gpus[sample.process] = max(sample.gpu_ram, on_gpus.get(sample.process, 0))
         if sample.cpu is not None:
             cpu[sample.process] = sample.cpu
     return [
@@ -175,6 +181,7 @@ def process_figures(recording: Recording) -> list[ProcessFigures]:
             first_t=one.first_t,
             last_t=max(last.get(one.id, one.first_t), one.first_t),
             max_rss=largest.get(one.id),
+            max_gpu_ram=on_gpus.get(one.id),
             cpu=cpu.get(one.id),
         )
         for one in recording.processes
@@ -297,6 +304,7 @@ def bounded(found: Bounded | None, worded: Callable[[float], str], marks: Sequen
 
 
 def _process_lines(processes: Sequence[ProcessFigures], width: int | None) -> Iterator[str]:
+    used_gpus = any(process.max_gpu_ram for process in processes)
     rows = [
         {
             'pid': str(process.pid),
@@ -304,6 +312,7 @@ def _process_lines(processes: Sequence[ProcessFigures], width: int | None) -> It
             'name': shortened(printable(process.name), _WIDEST_NAME),
             'first': f'{process.first_t:.3f}',
             'ram': '' if process.max_rss is None else f'>={process.max_rss / _MEGA:.1f}',
+            'gpu_ram': '' if process.max_gpu_ram is None or not used_gpus else f'>={process.max_gpu_ram / _MEGA:.1f}',
             'cpu': '' if process.cpu is None else f'>={process.cpu:.2f}',
         }
         for process in islice(processes, _MOST_ROWS)

@@ -350,16 +350,18 @@ def processes(recording: Recording, title: str) -> Element | None:
         return None
     whole = max(recording.duration or 0.0, *(one.last_t for one in known)) or 1.0
     largest = sorted(known, key=lambda one: -(one.max_rss or 0))[:_MOST_ROWS]
+    used_gpus = any(one.max_gpu_ram for one in known)
     rows: list[list[Element | str]] = [
         [
             element('span', shortened(one.name, _LONGEST_NAME), element('small', f' {one.pid}')),
             bar(one.first_t / whole, one.last_t / whole, f'{one.name} from {one.first_t:.3g} s to {one.last_t:.3g} s'),
             figure(one.max_rss, 'bytes') if one.max_rss else '',
+            *(['' if one.max_gpu_ram is None else figure(one.max_gpu_ram, 'bytes')] if used_gpus else []),
             '' if one.cpu is None else figure(one.cpu, 'seconds'),
         ]
         for one in sorted(largest, key=lambda one: (one.first_t, one.pid))
     ]
-    heads = ['Process', 'Seen', 'Largest RAM', 'CPU time']
+    heads = ['Process', 'Seen', 'Largest RAM', *(['GPU RAM'] if used_gpus else []), 'CPU time']
     more = len(known) - len(rows)
     left_out = element('p', f'{more:,} smaller ones are left out.', class_='hint') if more > 0 else None
     body = table(heads, rows, (0, 1), class_='processes')
