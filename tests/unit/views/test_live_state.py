@@ -156,6 +156,17 @@ def test_the_largest_processes_come_first(tmp_path: Path) -> None:
     assert state.process_count == 3
 
 
+def test_processes_whose_ram_looks_the_same_are_in_the_order_of_start(tmp_path: Path) -> None:
+    sizes = {1: 61_501, 2: 61_502, 3: 61_900}
+    state = state_of(
+        tmp_path / 'run.db',
+        rows=busy_rows(1),
+        processes=[(number, 50 + number, 1, 'worker', 0) for number in sizes],
+        process_samples=[(0, number, size, 0, 1) for number, size in sizes.items()],
+    )
+    assert [one.pid for one in state.processes or ()] == [53, 51, 52]
+
+
 def test_open_regions_are_a_tree(tmp_path: Path) -> None:
     state = state_of(
         tmp_path / 'run.db',

@@ -196,8 +196,11 @@ class _Processes:
         self._now[sample.process] = sample, rate.at(sample.t, sample.cpu)
 
     def largest(self, most: int) -> list[tuple[ProcessSample, float | None]]:
-        """Return those with the most RSS, the largest first."""
-        return heapq.nsmallest(most, self._now.values(), key=lambda one: (-(one[0].rss or 0), one[0].process))
+        """Return those with the most RSS, the largest first.
+
+        Sizes that look the same are in the order of start, so that rows do not change places all the time.
+        """
+        return heapq.nsmallest(most, self._now.values(), key=lambda one: (-_rounded(one[0].rss), one[0].process))
 
 
 _SM_ACTIVITY = 'gpu_sm_activity'
@@ -256,6 +259,11 @@ def _region_name(region: OpenRegion) -> str:
     except (AttributeError, RecursionError, ValueError):
         attributes = []  # what is shown here is a courtesy; show says what is wrong
     return printable(' '.join([region.name, *attributes]))
+
+
+def _rounded(size: int | None) -> float:
+    """Return a size with the three digits that are shown of it."""
+    return float(f'{size or 0:.2e}')
 
 
 def _percent(cores: float | None) -> float | None:
