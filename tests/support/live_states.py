@@ -26,6 +26,7 @@ RAM = figure('RAM', BYTES, [index * GB / 50 for index in range(101)], whole=16 *
 CPU = figure('CPU', PERCENT, [150 + 150 * math.sin(index / 8) for index in range(101)], whole=400.0)
 GPU_RAM = figure('GPU 0 RAM', BYTES, [None] * 40 + [9.5 * GB] * 61, whole=10 * GB)
 GPU = figure('GPU 0', PERCENT, [0.0] * 50 + [80.0] * 51, whole=100.0)
+NINE_GPUS = [(GPU_RAM._replace(name=f'GPU {number} RAM'), GPU._replace(name=f'GPU {number}')) for number in range(9)]
 READ = figure('Disk read', BYTES_PER_SECOND, [*[0.0] * 100, 123456.0])
 UNKNOWN = figure('CPU power', 'watts', [None] * 101)
 OTHER_GPU = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,16 +14,20 @@ from gpu_tracker.system.terminal_text import width_of
 from gpu_tracker.views.live.model import RegionState
 from gpu_tracker.views.live.quantities import ASCII
 from gpu_tracker.views.live.screen import colored, plain, screen_lines
-from support.live_states import CPU, GPU, GPU_RAM, RAM, state
+from support.live_states import CPU, GPU_RAM, NINE_GPUS, RAM, state
+
+if TYPE_CHECKING:
+    from gpu_tracker.views.live.model import State
 
 SCREENS = Path(__file__).parents[2] / 'data' / 'live_screens'
 FOOTER = 'q ends the view; the program goes on'
 
 
 @pytest.mark.parametrize(('width', 'height'), [(80, 24), (200, 50)])
-def test_a_whole_screen(width: int, height: int) -> None:
-    expected = (SCREENS / f'{width}x{height}.txt').read_text()
-    assert plain(screen_lines(state(), width, height, footer=FOOTER)) == expected.splitlines()
+@pytest.mark.parametrize(('shown', 'name'), [(state(), ''), (state(gpus=NINE_GPUS), '-nine-gpus')])
+def test_a_whole_screen(width: int, height: int, shown: State, name: str) -> None:
+    expected = (SCREENS / f'{width}x{height}{name}.txt').read_text()
+    assert plain(screen_lines(shown, width, height, footer=FOOTER)) == expected.splitlines()
 
 
 def test_what_remains_of_a_small_screen() -> None:
@@ -84,10 +89,9 @@ def test_without_blocks() -> None:
 
 
 def test_gpus_that_do_not_fit_take_turns() -> None:
-    gpus = [(GPU_RAM._replace(name=f'GPU {number} RAM'), GPU) for number in range(9)]
     shown = []
     for seconds in (100.0, 105.0, 110.0):
-        lines = plain(screen_lines(state(gpus=gpus, seconds=seconds), 80, 24))
+        lines = plain(screen_lines(state(gpus=NINE_GPUS, seconds=seconds), 80, 24))
         shown.append([line for text in lines for line in re.findall(r'^GPU . RAM|^9 GPUs.*', text)])
     assert shown == [
         ['GPU 0 RAM', 'GPU 1 RAM', 'GPU 2 RAM', 'GPU 3 RAM', 'GPU 4 RAM', '9 GPUs, page 1 of 2, 5 s each'],

@@ -111,8 +111,8 @@ def _page(
     """Return the GPUs whose turn it is, and a line that says which they are if not all fit into ``rows``."""
     if not gpus or rows is None or sum(map(len, gpus)) <= rows:
         return gpus, []
-    count = max(1, (rows - 1) // len(gpus[0]))
-    pages = ceil(len(gpus) / count)
+    pages = ceil(len(gpus) / max(1, (rows - 1) // len(gpus[0])))
+    count = ceil(len(gpus) / pages)  # pages of one height, so that what stands below stays where it is
     page = int((seconds or 0.0) / _PAGE_SECONDS) % pages
     note = f'{len(gpus)} GPUs, page {page + 1} of {pages}, {_PAGE_SECONDS} s each'
     return gpus[page * count : (page + 1) * count], [[Span(note, DIM)]]
