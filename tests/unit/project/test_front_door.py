@@ -38,11 +38,12 @@ def test_it_calls_pages_by_their_titles():
     assert [(name, page) for name, page in links if page != 'index' and name != titles[page]] == []
 
 
-def test_behind_each_thing_that_it_does_is_a_picture():
-    part = README.partition('What else it does\n')[2].partition('Documentation\n')[0]
+def test_each_guide_has_a_picture():
+    part = README.partition('Guides\n')[2].partition('Documentation\n')[0]
     pages = re.findall(r'<(docs/[^>]+)>', part)
-    assert len(pages) == part.count('\n- ')
-    assert [page for page in pages if '.. image:: _static/' not in (ROOT / page).read_text()] == []
+    assert len(pages) == part.count('\n- ') == 10
+    picture = re.compile(r'\.\. (?:image|figure):: _static/')
+    assert [page for page in pages if not picture.search((ROOT / page).read_text())] == []
 
 
 def test_its_two_commands_are_there():
@@ -54,13 +55,13 @@ def test_its_two_commands_are_there():
 def test_its_figures_are_those_of_the_comparison():
     command = '``python -m benchmarks truth``'
     assert row('CPU time of 200 children that live 20 ms each') == ('1.003', 'psrecord 0.035, GNU time 1.000', command)
-    assert 'it counts the CPU time of all 200; psrecord counts that of 7.' in README  # 0.035 * 200
+    assert 'the CPU time of all 200; psrecord counted that of 7.' in README  # 0.035 * 200
     assert row('Peaks of 500 MB that last 0.1 s, sampled every second') == ('10', 'psrecord 1, GNU time 10', command)
-    assert 'that last for 0.1 s, sampled once a second, it finds all ten; psrecord finds one.' in README
+    assert 'ten of ten peaks of\n  500 MB that lasted for 0.1 s; psrecord found one.' in README
     shared = row('Peak memory of a process with 300 MB and of four forks that inherit them')
     assert shared == ('1.000', 'psrecord 2.846, GNU time 0.583', command)
-    assert 'Memory that five processes share it counts once; psrecord reports 2.8 times what there was.' in README
-    assert f'{command} measures this' in README
+    assert 'memory that five processes shared, psrecord\n  reported 2.8 times the true size.' in README
+    assert f'{command} repeats these measurements' in README
 
 
 def test_what_the_tests_need_is_named():
