@@ -4,8 +4,8 @@
   it prints.
 - ``.. code-block:: console`` is a terminal: each ``$`` line is run, has to succeed and to print what stands below it.
 
-In expected output any number stands for every other number, any size or time for every other one whatever its unit, and
-``...`` for anything.
+In expected output any number stands for every other number, any size or time for every other one whatever its unit, any
+curve and any gap between columns for every other one, and ``...`` for anything.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ BOUNDS = re.compile('≥ | at most')
 NUMBER = r'\d+(?:\.\d+)?(?:e-?\d+)?'
 SIZE = rf'{NUMBER} (?:B|kB|MB|GB|TB)\b'
 TIME = rf'{NUMBER} (?:µs|ms|s|min|h)\b'
+CURVE = '[ ▁-█]*[▁-█]'
+GAP = ' {2,}'
 BLOCK = re.compile(
     r"""
     ^\.\.\ code-block::\ (?P<language>\w+)\n
@@ -93,8 +95,9 @@ def commands_in(session: str) -> Iterator[tuple[str, str]]:
 
 
 def pattern_for(expected: str) -> str:
-    kinds = (SIZE, TIME, NUMBER)
-    pieces = re.split(rf'(\n *\.\.\.(?=\n|$)|\.\.\.|{"|".join(kinds)})', BOUNDS.sub('', expected.strip()))
+    kinds = (SIZE, TIME, NUMBER, CURVE, GAP)
+    free = rf'(\n *\.\.\.(?=\n|$)|\.\.\.|{"|".join(kinds[:-1])}|(?<=\S){GAP})'
+    pieces = re.split(free, BOUNDS.sub('', expected.strip()))
     return ''.join(
         '.*'
         if piece.strip() == '...'
@@ -117,7 +120,7 @@ TRAINING_RUN = re.compile(r'gpu-tracker --record=\S+ .* examples/train_in_region
 """A command that several pages begin with: it runs once, and later its files are copied."""
 NETWORKS = {'atop.rst': 'atop_network', 'fleet.rst': 'agent_network'}
 """Pages whose examples ask a server, and the fixture that has it."""
-MACHINES = {'gpus.rst': 'gpus', 'messages.rst': 'mismatch', 'cuda.rst': 'cuda'}
+MACHINES = {'gpus.rst': 'gpus', 'quickstart.rst': 'trained', 'messages.rst': 'mismatch', 'cuda.rst': 'cuda'}
 """Pages for machines with GPUs, and the fixture that returns the variables of one."""
 MARKS = dict.fromkeys([*NETWORKS, 'cuda.rst'], as_root)
 CLIENTS = ('$ atop ', '$ atopsar ', '$ curl ', './train')
@@ -132,6 +135,22 @@ repeat 200 {
 fail_alloc; free batch
 """
 """What ``./train`` of cuda.rst does with CUDA."""
+NOT_STARTED = 2**22 + 1
+"""No process ID of Linux."""
+TRAINING_ON_GPU = """
+import atexit
+
+def use(name, state='{state}'):
+    with open(f'{{state}}.{{name}}') as busy_or_idle, open(f'{{state}}.new', 'w') as new:
+        new.write(busy_or_idle.read().replace('{pid}', str(os.getpid())))
+    os.replace(f'{{state}}.new', state)
+
+while time.process_time() < 0.2:
+    pass
+use('busy')
+atexit.register(use, 'idle')
+"""
+"""Has the simulated driver list this process on the GPU until it ends."""
 
 
 def tier_of(example: Example) -> str:
@@ -263,6 +282,20 @@ class DocumentationExamples:
             driver.write(gpus=[replace(gpu, uuid=uuid) for gpu, uuid in zip(machine, uuids, strict=True)])
             yield driver.environment() | {'GPU_TRACKER_CLAIMS': str(elsewhere / 'claims')}
             training.kill()
+
+    @pytest.fixture
+    def trained(self, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+        """Return the variables of a machine with a GPU on which ``examples/train.py`` trains."""
+        driver = SimulatedDriver(tmp_path_factory.mktemp('gpu'))
+        idle = Gpu(name='NVIDIA A100-SXM4-40GB', total=40 * GIB, used=GIB // 2)
+        own = Process(NOT_STARTED, memory=27 * GIB, sm=91)
+        for state, gpu in (('busy', replace(idle, used=28 * GIB, util=91, processes=[own])), ('idle', idle)):
+            driver.write(gpus=[gpu])
+            shutil.copy(driver.state_file, f'{driver.state_file}.{state}')
+        program = folder / 'examples' / 'train.py'
+        use = TRAINING_ON_GPU.format(state=driver.state_file, pid=NOT_STARTED)
+        program.write_text(program.read_text().replace('import time\n', f'import time\n{use}', 1))
+        return driver.environment()
 
     @pytest.fixture
     def cuda(self, folder: Path) -> dict[str, str]:
