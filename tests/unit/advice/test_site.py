@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
 from gpu_tracker.advice.facts import Facts
+from gpu_tracker.advice.rules import RULES as ALL_RULES
 from gpu_tracker.advice.rules import advise
 from gpu_tracker.advice.site import VARIABLE, Site, read_site
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from gpu_tracker.advice.thresholds import Thresholds
 
 RULES = ('time_limit', 'swapped')
+PAGE = (Path(__file__).parents[3] / 'docs' / 'reading.rst').read_text()
 NEAR = Facts(seconds=850, time_limit_seconds=1000, exit_code=0)
 
 
 def site_of(folder: Path, text: str) -> Site:
     (folder / 'advice.toml').write_text(text)
     return read_site(RULES, str(folder / 'advice.toml'))
+
+
+def test_the_documentation_has_all_rules_and_default_thresholds() -> None:
+    (block,) = re.findall(r'code-block:: toml\n\n((?:\n|   .*\n)+)', PAGE)
+    file = tomllib.loads(dedent(block))
+    assert file['thresholds'] == asdict(Thresholds())
+    names = [rule.__name__ for rule in ALL_RULES]
+    assert re.findall(r'^``(\w+_\w+|swapped)``$', PAGE, re.MULTILINE) == names
 
 
 def test_it_changes_a_threshold_and_adds_a_sentence(tmp_path: Path) -> None:

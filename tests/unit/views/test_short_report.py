@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
 
+from gpu_tracker.advice.facts import Facts, GPUFacts, RegionFacts
+from gpu_tracker.advice.rules import advise
+from gpu_tracker.advice.site import Site
 from gpu_tracker.resources.building import build
 from gpu_tracker.result.usage import ComputeTime, ControlGroupUsage, GPUMemory, GPUPercentages, GPUUse, ResourceUsage
 from gpu_tracker.units import Units
@@ -88,6 +92,44 @@ def test_a_report_with_all_that_there_may_be() -> None:
     assert full_report(None) == expected
     assert full_report(80) == expected
     assert full_report(120) == expected
+
+
+def test_the_report_that_the_documentation_explains() -> None:
+    usage = usage_of(gpus=(replace(gpu(0), others_used_it=True),))
+    combined = replace(usage.max_ram.combined, total_rss=5.2)
+    cpu = replace(usage.cpu_utilization, n_expected_cores=8, combined_n_threads=12)
+    cpu = replace(cpu, combined=replace(cpu.combined, mean_sum_percent=167.0))
+    usage = replace(
+        usage,
+        max_ram=replace(usage.max_ram, combined=combined),
+        cpu_utilization=cpu,
+        compute_time=replace(usage.compute_time, time=1860.0),
+    )
+    facts = Facts(
+        seconds=1860,
+        exit_code=0,
+        batch='slurm',
+        ram_peak_bytes=5.2e9,
+        ram_allowed_bytes=64e9,
+        swap_peak_bytes=0,
+        cores_allowed=8,
+        gpus=(GPUFacts(0, 42.9e9, 29e9, 31e9, 47, 100, 42, others_used=True),),
+        regions=(RegionFacts('load', 8, 1068, gpu_own_busy_percent=4, cores_mean=1.0),),
+        machine_gpus=1,
+    )
+    usage = replace(usage, gpus=(replace(usage.gpus[0], own_utilization=GPUPercentages(99.0, 42.0)),))
+    report = short_report(
+        usage,
+        WORDS,
+        0,
+        units={},
+        recorded=Recorded((Part('load', 1068.0, 4.0), Part('train', 792.0, 93.0)), RECORDED.busy),
+        advice=[one.text for one in advise(facts, Site())],
+        recording='run.db',
+        surface=Surface(76),
+    )
+    page = (Path(__file__).parents[3] / 'docs' / 'reading.rst').read_text()
+    assert indent(report, '   ') in page
 
 
 def test_a_narrow_terminal_gets_nine_lines() -> None:
