@@ -120,7 +120,13 @@ TRAINING_RUN = re.compile(r'gpu-tracker --record=\S+ .* examples/train_in_region
 """A command that several pages begin with: it runs once, and later its files are copied."""
 NETWORKS = {'atop.rst': 'atop_network', 'fleet.rst': 'agent_network'}
 """Pages whose examples ask a server, and the fixture that has it."""
-MACHINES = {'gpus.rst': 'gpus', 'quickstart.rst': 'trained', 'messages.rst': 'mismatch', 'cuda.rst': 'cuda'}
+MACHINES = {
+    'command.rst': 'trained',
+    'cuda.rst': 'cuda',
+    'gpus.rst': 'gpus',
+    'messages.rst': 'mismatch',
+    'quickstart.rst': 'trained',
+}
 """Pages for machines with GPUs, and the fixture that returns the variables of one."""
 MARKS = dict.fromkeys([*NETWORKS, 'cuda.rst'], as_root)
 CLIENTS = ('$ atop ', '$ atopsar ', '$ curl ', './train')
