@@ -34,13 +34,13 @@ def test_the_end_cuts_off_who_does_not_read():
         with socket.create_connection(listening[0].getsockname()) as client:
             client.sendall(b'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n')
             connection = await made(service)
-            await noted(lambda: connection.flow is not None and connection.flow.write_paused)
+            await noted(lambda: connection._unread is not None)
             await service.close(asyncio.get_running_loop().create_future())
             assert service._listener.count == 0
 
     async def made(service):
-        await noted(lambda: service._state.connections)
-        return next(iter(service._state.connections))
+        await noted(lambda: service._opened)
+        return next(iter(service._opened))
 
     asyncio.run(main())
 

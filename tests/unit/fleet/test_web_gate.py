@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_tracker.fleet.web.capacity import Limits
+from gpu_tracker.fleet.web.capacity import Capacity, Limits
 from gpu_tracker.fleet.web.credentials import Token
-from gpu_tracker.fleet.web.gate import GONE, IS_TRUSTED, MAY_READ, WAS_WRONG, Gate
+from gpu_tracker.fleet.web.gate import CLIENT, Gate
 from gpu_tracker.fleet.web.host_names import HostNames
 
 HOST = (b'host', b'localhost:1080')
@@ -32,6 +32,23 @@ class Application:
             raise self.error
 
 
+class FakeClient:
+    """A connection of one request."""
+
+    is_gone = False
+
+    def __init__(self, *, may_read: bool = False):
+        self.slot = Capacity(Limits(), [].append).take('192.0.2.7', 0.0)
+        self.slot.may_read = may_read
+        self.steps = []
+
+    def begin_answer(self):
+        self.steps.append('begin')
+
+    def end_answer(self):
+        self.steps.append('end')
+
+
 def asked(
     application,
     *headers,
@@ -39,7 +56,7 @@ def asked(
     query=b'',
     credentials=None,
     complaints=None,
-    state=None,
+    client=None,
     guesses=None,
     http_version='1.1',
     **limits,
@@ -70,8 +87,7 @@ def asked(
         'raw_path': path.encode(),
         'query_string': query,
         'headers': list(headers),
-        'client': ('192.0.2.7', 4711),
-        'state': state or {},
+        'state': {CLIENT: client or FakeClient()},
     }
     asyncio.run(gate(scope, receive, send))
     return sent
@@ -255,7 +271,7 @@ def test_a_secret_is_compared_with_those_that_hold_when_the_wait_ends(replaced_b
         guesses=Reloaded(),
     )
     scope = {'type': 'http', 'method': 'GET', 'path': '/', 'raw_path': b'/', 'query_string': b''}
-    asyncio.run(gate(scope | {'headers': [HOST, BEARER]}, None, send))
+    asyncio.run(gate(scope | {'headers': [HOST, BEARER], 'state': {CLIENT: FakeClient()}}, None, send))
     assert sent[0]['status'] == status
 
 
@@ -273,25 +289,32 @@ def test_nobody_waits_who_shows_no_secret_or_has_shown_a_right_one_on_this_conne
     asked(Application(), HOST, **options)
     asked(Application(), HOST, path='/healthz', **options)
     assert waited.events == []
-    distrusted = []
-    state = {IS_TRUSTED: lambda: True, WAS_WRONG: lambda: distrusted.append(1)}
-    asked(Application(), HOST, BEARER, state=state, **options)
-    assert distrusted == []
-    asked(Application(), HOST, WRONG, state=state, **options)
-    assert (waited.events, distrusted) == (['right', 'wrong'], [1])
+    client = FakeClient(may_read=True)
+    asked(Application(), HOST, BEARER, client=client, **options)
+    assert client.slot.may_read
+    asked(Application(), HOST, WRONG, client=client, **options)
+    assert not client.slot.may_read
+    assert waited.events == ['right', 'wrong']
 
 
 @pytest.mark.parametrize('credentials', [Token('0123456789abcdef'), None])
 def test_a_connection_learns_whether_its_client_may_read(credentials):
-    shown = []
-    options = {'credentials': credentials, 'state': {MAY_READ: lambda: shown.append(1)}}
+    client = FakeClient()
+    options = {'credentials': credentials, 'client': client}
     asked(Application(), HOST, path='/healthz', **options)
     asked(Application(), (b'host', b'evil.example'), BEARER, **options)
     if credentials:
         asked(Application(), HOST, **options)
-    assert shown == []
+    assert (client.slot.may_read, client.slot.waiting_since) == (False, 0.0)
     asked(Application(), HOST, BEARER, **options)
-    assert shown == [1]
+    assert (client.slot.may_read, client.slot.waiting_since) == (True, None)
+
+
+@pytest.mark.parametrize('headers', [[HOST], []])
+def test_a_connection_learns_when_an_answer_begins_and_ends(headers):
+    client = FakeClient()
+    asked(Application(), *headers, client=client)
+    assert client.steps == ['begin', 'end']
 
 
 def test_an_error_of_the_application_is_told_to_its_owner_and_not_to_the_client():
@@ -321,10 +344,15 @@ def test_an_application_that_says_nothing_has_failed():
 
 
 def test_who_sends_to_nobody_is_stopped_and_nothing_is_said():
-    class Gone:
+    class Gone(FakeClient):
         def __init__(self):
+            super().__init__()
             self.sent = []
             self.complaints = []
+
+        @property
+        def is_gone(self):
+            return len(self.sent) == 3
 
         async def send(self, message):
             self.sent.append(message)
@@ -347,9 +375,10 @@ def test_who_sends_to_nobody_is_stopped_and_nothing_is_said():
         refused=gone.complaints.append,
     )
     scope = {'type': 'http', 'method': 'GET', 'path': '/', 'raw_path': b'/', 'query_string': b'', 'headers': [HOST]}
-    scope['state'] = {GONE: lambda: len(gone.sent) == 3}
+    scope['state'] = {CLIENT: gone}
     asyncio.run(gate(scope, gone.receive, gone.send))
     assert len(gone.sent) == 3
+    assert gone.steps == ['begin']
     assert gone.complaints == []
 
 

@@ -1,160 +1,137 @@
-"""How much, and for how long, one client may occupy."""
+"""The connection of a client: uvicorn's protocol, and one deadline for the client's next step."""
 
 from __future__ import annotations
 
+import asyncio
 from email.utils import formatdate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gpu_tracker.fleet.web import gate
-from gpu_tracker.fleet.web.gate import GONE, IS_TRUSTED, MAY_READ, WAS_WRONG
+from gpu_tracker.fleet.web.gate import CLIENT, completed
 
 if TYPE_CHECKING:
-    import asyncio
-
     import uvicorn
-    from uvicorn.server import ServerState
 
     from gpu_tracker.fleet.web.capacity import Limits, Slot
 
 LAST_MOMENT = 0.5
-"""Seconds that what is cancelled or cut off at the end has to note it."""
+"""Seconds for cancelled tasks and closed connections to end."""
 
 
-class Connection(H11Protocol):
-    """Answers requests, one after the other.
+class Connection(asyncio.Protocol):
+    """Passes bytes to uvicorn's protocol and closes the connection of a client that takes too long.
 
-    :param limits: The times after which it gives the client up.
-    :param slot: Takes note of what the client does, and is left when the connection is closed.
+    :param opened: Holds this connection from its beginning to its end.
     """
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, limits: Limits, slot: Slot) -> None:
-        told = {MAY_READ: self._note_may_read, WAS_WRONG: self._note_was_wrong}
-        super().__init__(config, state, {GONE: self._is_gone, IS_TRUSTED: self._is_trusted, **told})
-        # The option of uvicorn is an int.
-        self.timeout_keep_alive = min(limits.stranger_idle_time, limits.idle_time)  # type: ignore[assignment]
+    def __init__(self, server: uvicorn.Server, limits: Limits, slot: Slot, opened: set[Connection]) -> None:
+        self.slot = slot
+        self._opened = opened
         self._limits = limits
-        self._slot = slot
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._unread_timer: asyncio.TimerHandle | None = None
-        self._unread = 0
+        make: Any = server.config.http_protocol_class  # which uvicorn's server calls alike
+        self._protocol = make(config=server.config, server_state=server.server_state, app_state={CLIENT: self})
+        self._head = (limits.head_time, self.abort)
+        self._step: tuple[float, Any] | None = self._head
+        """Seconds for the client's next step and what follows them; None while it is being answered."""
+        self._unread: int | None = None
+        """Bytes that the client had left unread at the last check; None: it reads as fast as they come."""
+        self._timer: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
-        """Begin, and wait for a request."""
-        super().connection_made(transport)
-        self._slot.give_up = self._give_up
-        self._watch_head()
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as asyncio's servers
+        """Wait for a request."""
+        self._transport = transport
+        self._opened.add(self)
+        self.slot.give_up = self._give_up
+        self._protocol.connection_made(_Completing(transport))
+        self._set_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the client's."""
-        super().data_received(data)
-        self._watch_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Take note that it is closed."""
+        """Pass bytes on; the time for the head of a later request begins with its first byte."""
+        if self._step and self._step is not self._head:
+            self._step = self._head
+            self._set_timer()
         try:
-            super().connection_lost(exc)
-        finally:
-            self._unset_keepalive_if_required()
-            self._stop_head_timer()
-            self._stop_unread_timer()
-            self._slot.leave()
+            self._protocol.data_received(data)
+        except h11.LocalProtocolError:  # no HTTP in the middle of an answer: it is too late for a status
+            self.abort()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """Leave the slot."""
+        self.slot.leave()
+        self._opened.discard(self)
+        self._step = self._unread = None
+        self._set_timer()
+        self._protocol.connection_lost(None)  # with an error uvicorn would keep its timer, and so this connection
 
     def pause_writing(self) -> None:
-        """Take note that the client does not take its answer as fast as it comes."""
-        super().pause_writing()
-        self._unread = self.transport.get_write_buffer_size()
-        self._unread_timer = self.loop.call_later(self._limits.unread_time, self._check_unread)
+        """Check from now on that the client reads."""
+        self._protocol.pause_writing()
+        self._unread = self._transport.get_write_buffer_size()
+        self._set_timer()
 
     def resume_writing(self) -> None:
-        """Take note that the client has taken most of what was there."""
-        super().resume_writing()
-        self._stop_unread_timer()
+        """Stop checking: the client has read most of its answer."""
+        self._protocol.resume_writing()
+        self._unread = None
+        self._set_timer()
 
-    def on_response_complete(self) -> None:
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody reads answers any more."""
+        return self._transport.is_closing()
+
+    def begin_answer(self) -> None:
+        """Stop the deadline: the head of a request is complete."""
+        self._step = None
+        self._set_timer()
+
+    def end_answer(self) -> None:
         """Wait for the next request."""
-        self._slot.waiting_since = self.loop.time()
-        super().on_response_complete()
+        self.slot.waiting_since = asyncio.get_running_loop().time()
+        seconds = self._limits.idle_time
+        self._step = (seconds if self.slot.may_read else min(seconds, self._limits.stranger_idle_time), self._give_up)
+        self._set_timer()
 
     def shutdown(self) -> None:
-        """End after the answer that is being given, if one is."""
-        try:
-            super().shutdown()
-        except h11.LocalProtocolError:
-            self.transport.abort()  # the client has broken the protocol, and is being told so
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, with the headers that all answers have."""
-        if self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
-            self.transport.abort()  # in the middle of an answer there is nothing else to say
-            return
-        body = f'{msg}\n'.encode()
-        headers = gate.completed(
-            [
-                (b'content-type', b'text/plain; charset=utf-8'),
-                (b'content-length', b'%d' % len(body)),
-                (b'connection', b'close'),
-            ],
-            formatdate(usegmt=True).encode(),
-        )
-        events = [h11.Response(status_code=400, headers=headers, reason=b'Bad Request'), h11.Data(data=body)]
-        for event in [*events, h11.EndOfMessage()]:
-            self.transport.write(self.conn.send(event) or b'')
-        if self.cycle is not None:
-            self.cycle.disconnected = True  # a request whose body is no HTTP is answered by this alone
-            self.cycle.message_event.set()
-        self.transport.close()
+        """Close when the present answer is complete, or now."""
+        if not self.is_gone:
+            self._protocol.shutdown()
 
     def abort(self) -> None:
-        """End at once."""
-        self.transport.abort()
-
-    def _is_gone(self) -> bool:
-        return self.transport.is_closing()
-
-    def _is_trusted(self) -> bool:
-        return self._slot.may_read
-
-    def _note_was_wrong(self) -> None:
-        self._slot.may_read = False
-
-    def _note_may_read(self) -> None:
-        """Take note that the client gets an answer to which not everybody has a right."""
-        self._slot.may_read = True
-        self._slot.waiting_since = None
-        self.timeout_keep_alive = self._limits.idle_time  # type: ignore[assignment] # as above
+        """Close at once."""
+        self._transport.abort()
 
     def _give_up(self) -> None:
-        """End between two requests; what is left of the last answer still goes out to whom it is for."""
-        if self._slot.may_read:
-            self.transport.close()
-        else:
-            self.transport.abort()
+        """Close between two requests; a client that may read still gets the rest of its answer."""
+        (self._transport.close if self.slot.may_read else self._transport.abort)()
 
-    def _watch_head(self) -> None:
-        """Wait for the rest of a request's head no longer than is allowed, counted from its first byte."""
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_head_timer()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(self._limits.head_time, self.abort)
-
-    def _stop_head_timer(self) -> None:
-        if self._head_timer:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _set_timer(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        step = self._step if self._unread is None else (self._limits.unread_time, self._check_unread)
+        self._timer = asyncio.get_running_loop().call_later(*step) if step else None
 
     def _check_unread(self) -> None:
-        """Drop a client that has taken nothing since the last check."""
-        size = self.transport.get_write_buffer_size()
-        if size >= self._unread:
+        before, self._unread = self._unread, self._transport.get_write_buffer_size()
+        if before is not None and self._unread >= before:
             self.abort()
-            return
-        self._unread = size
-        self._unread_timer = self.loop.call_later(self._limits.unread_time, self._check_unread)
+        else:
+            self._set_timer()
 
-    def _stop_unread_timer(self) -> None:
-        if self._unread_timer:
-            self._unread_timer.cancel()
-            self._unread_timer = None
+
+class _Completing:
+    """A transport that adds the headers of all answers to uvicorn's own, such as its 400."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever a transport has
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write; uvicorn writes the head of an answer by itself."""
+        if data.startswith(b'HTTP/1.1 ') and data.endswith(b'\r\n\r\n') and b'\r\nx-content-type-options: ' not in data:
+            headers = completed([], formatdate(usegmt=True).encode())
+            data = data[:-2] + b''.join(b'%s: %s\r\n' % header for header in headers) + b'\r\n'
+        self._transport.write(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gpu_tracker.fleet.web.capacity import counted_address
 from gpu_tracker.fleet.web.guesses import Guesses
@@ -11,7 +11,7 @@ from gpu_tracker.fleet.web.guesses import Guesses
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 
-    from gpu_tracker.fleet.web.capacity import Limits
+    from gpu_tracker.fleet.web.capacity import Limits, Slot
     from gpu_tracker.fleet.web.credentials import Credentials
     from gpu_tracker.fleet.web.host_names import HostNames
 
@@ -93,14 +93,24 @@ HEALTH = '/healthz'
 OPEN_PATHS = frozenset({HEALTH})
 """Without authorization: whether a server lives is no secret, and what asks so often knows none."""
 
-GONE = 'gpu_tracker.client_is_gone'
-"""Under this name the state of a request has a function that says whether its client has gone."""
-MAY_READ = 'gpu_tracker.client_may_read'
-"""Under this name it has a function that is told when the client has shown that it may read."""
-WAS_WRONG = 'gpu_tracker.client_was_wrong'
-"""Under this name it has a function that is told when the secret of the client was wrong."""
-IS_TRUSTED = 'gpu_tracker.client_is_trusted'
-"""Under this name it has a function that says whether the last secret was right that came over this connection."""
+CLIENT = 'gpu_tracker.client'
+"""The key of the Client in the state of a request."""
+
+
+class Client(Protocol):
+    """The connection that a request has come over."""
+
+    slot: Slot
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody reads answers any more."""
+
+    def begin_answer(self) -> None:
+        """Stop waiting for the client: the head of a request is complete."""
+
+    def end_answer(self) -> None:
+        """Wait for the next request: the answer is complete."""
 
 
 class ClientGoneError(OSError):
@@ -147,27 +157,30 @@ class Gate:
         """Answer one request."""
         if scope['type'] != 'http':
             return  # the server offers nothing else
-        sending = _Sending(send, scope.get('state', {}).get(GONE))
-        refusal = await self._refusal(scope)
+        client: Client = scope['state'][CLIENT]
+        client.begin_answer()
+        sending = _Sending(send, client)
+        refusal = await self._refusal(scope, client)
         try:
             await (refusal.send(sending) if refusal else self._application(scope, receive, sending))
         except Exception as error:  # noqa: BLE001 - of whatever kind: the client gets no word of it
-            if sending.is_in_vain:
+            if client.is_gone:
                 return
             self._complain(f'internal error: {scope["method"]} {scope["path"]}: {type(error).__name__}: {error}')
-        if not (sending.began or sending.is_in_vain):
+        if not (sending.began or client.is_gone):
             await SERVER_ERROR.send(sending)
         # An answer that has begun and not ended is cut off by the server, so that nobody takes it for whole.
 
-    async def _refusal(self, scope: Scope) -> Answer | None:
+    async def _refusal(self, scope: Scope, client: Client) -> Answer | None:
         """Return what to say to a request that the application should not see."""
         headers: list[tuple[bytes, bytes]] = scope['headers']
         refusal = self._of_size(scope, headers) or self._of_host(scope, headers)
         if refusal or scope['path'] in self._open_paths:
             return refusal
-        refusal = None if self.credentials is None else await self._unauthorized(self.credentials, scope, headers)
-        if refusal is None and MAY_READ in scope.get('state', {}):
-            scope['state'][MAY_READ]()
+        refusal = await self._unauthorized(headers, client.slot)
+        if refusal is None:
+            client.slot.may_read = True
+            client.slot.waiting_since = None
         return refusal
 
     def _of_size(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> Answer | None:
@@ -192,47 +205,39 @@ class Gate:
             return NO_HOST
         return None if self._names.contain(hosts[0]) else WRONG_HOST
 
-    async def _unauthorized(
-        self, credentials: Credentials, scope: Scope, headers: list[tuple[bytes, bytes]]
-    ) -> Answer | None:
-        challenges = tuple((b'www-authenticate', challenge) for challenge in credentials.challenges)
+    async def _unauthorized(self, headers: list[tuple[bytes, bytes]], slot: Slot) -> Answer | None:
+        if self.credentials is None:
+            return None
+        challenges = tuple((b'www-authenticate', challenge) for challenge in self.credentials.challenges)
         unauthorized = Answer(401, 'Unauthorized', challenges)
         given = _values(headers, b'authorization')
         if not given:  # a browser first asks without
             return unauthorized
-        client = scope.get('client')
-        peer = client[0] if client else None
-        address = '' if peer is None else counted_address(peer)
-        is_trusted = scope.get('state', {}).get(IS_TRUSTED, bool)()
-        if not is_trusted and not await self._guesses.wait(address):
+        address = counted_address(slot.peer)
+        if not slot.may_read and not await self._guesses.wait(address):
             return TOO_MANY_GUESSES
+        # A reload may have replaced the credentials while this client waited.
         if self.credentials is None:
             return None
-        credentials = self.credentials  # a reload may have replaced them while this client waited
-        if len(given) == 1 and credentials.accepts(given[0]):
+        if len(given) == 1 and self.credentials.accepts(given[0]):
             self._guesses.was_right(address)
             return None
         self._guesses.was_wrong(address)
-        if WAS_WRONG in scope.get('state', {}):
-            scope['state'][WAS_WRONG]()
-        self._refused(f'a client at {peer or "an unknown address"} was refused: its secret is wrong')
+        slot.may_read = False
+        self._refused(f'a client at {slot.peer} was refused: its secret is wrong')
         return unauthorized
 
 
 class _Sending:
     """Sends an answer with the headers that each has, as long as somebody is there to take it."""
 
-    def __init__(self, send: Send, is_gone: Callable[[], bool] | None) -> None:
+    def __init__(self, send: Send, client: Client) -> None:
         self._send = send
-        self._is_gone = is_gone
+        self._client = client
         self.began = False
 
-    @property
-    def is_in_vain(self) -> bool:
-        return self._is_gone is not None and self._is_gone()
-
     async def __call__(self, message: Message) -> None:
-        if self.is_in_vain:
+        if self._client.is_gone:
             # uvicorn would take all without a pause, for ever where the application has no end.
             raise ClientGoneError
         if message['type'] == 'http.response.start':
@@ -240,6 +245,8 @@ class _Sending:
             date = formatdate(usegmt=True).encode()
             message = {**message, 'headers': completed(message.get('headers', []), date)}
         await self._send(message)
+        if message['type'] == 'http.response.body' and not message.get('more_body'):
+            self._client.end_answer()
 
 
 def _values(headers: list[tuple[bytes, bytes]], name: bytes) -> list[bytes]:

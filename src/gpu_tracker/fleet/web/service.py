@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from uvicorn.server import ServerState
 
 from gpu_tracker.fleet.web.connection import LAST_MOMENT, Connection
 from gpu_tracker.fleet.web.gate import Gate
@@ -91,8 +91,8 @@ class Service:
         )
         self._full_name = FullName(names)
         self._looking: asyncio.Task[None] | None = None
-        self._config = _configuration(self._gate, limits)
-        self._state = ServerState()
+        self._server = _server(self._gate, limits)
+        self._opened: set[Connection] = set()
         self._limits = limits
         self._listener = Listener(
             sockets, self._connection, tls=access.tls, limits=limits, complain=Complaints(complain)
@@ -110,7 +110,7 @@ class Service:
         """
         self._gate.credentials = access.credentials
         self._listener.tls = access.tls
-        before = self._connections()
+        before = list(self._opened)
         for connection in before:
             connection.shutdown()
         await asyncio.sleep(self._limits.end_time)
@@ -125,35 +125,33 @@ class Service:
         self._listener.close()
         if self._looking:
             self._looking.cancel()
-        for connection in self._connections():
+        for connection in list(self._opened):
             connection.shutdown()
         await self._wait(self._limits.end_time, hurry)
-        for task in list(self._state.tasks):
+        for task in list(self._server.server_state.tasks):
             task.cancel()
-        for connection in self._connections():
+        for connection in list(self._opened):
             connection.abort()
         await self._wait(LAST_MOMENT, None)
 
     def _connection(self, slot: Slot) -> Connection:
-        return Connection(self._config, self._state, self._limits, slot)
-
-    def _connections(self) -> list[Connection]:
-        return [cast('Connection', connection) for connection in self._state.connections]
+        return Connection(self._server, self._limits, slot, self._opened)
 
     async def _wait(self, seconds: float, hurry: asyncio.Future[Any] | None) -> None:
         """Wait until nothing is being answered any more."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        while (self._listener.count or self._state.tasks) and loop.time() < deadline:
+        while (self._listener.count or self._server.server_state.tasks) and loop.time() < deadline:
             if hurry and hurry.done():
                 return
             await asyncio.sleep(_STEP)
 
 
-def _configuration(gate: Gate, limits: Limits) -> uvicorn.Config:
-    """Return what uvicorn's protocol wants to be told."""
-    return uvicorn.Config(
+def _server(gate: Gate, limits: Limits) -> uvicorn.Server:
+    """Return uvicorn's server, which is never started: its configuration and state are those of its protocol."""
+    config = uvicorn.Config(
         gate,
+        http='h11',
         ws='none',
         lifespan='off',
         interface='asgi3',
@@ -164,5 +162,8 @@ def _configuration(gate: Gate, limits: Limits) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         date_header=False,  # the gate adds it: uvicorn's own comes from a server that is not used here
+        timeout_keep_alive=math.ceil(limits.idle_time) + 1,  # the connection's own deadline comes first
         h11_max_incomplete_event_size=limits.head_size,
     )
+    config.load()
+    return uvicorn.Server(config)
