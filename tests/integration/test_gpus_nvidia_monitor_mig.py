@@ -69,11 +69,12 @@ def test_a_gpu_whose_mig_mode_changes(monitors: Monitors) -> None:
     divided = Gpu(
         total=GB, used=0, mig=[Mig(uuid='MIG-a', gi=1)], processes=[Process(7, memory=5, gi=1, ci=0)], accounting=0
     )
+    without_account = idle(7, 5)._replace(account=[None, None])  # as JSON has it
     monitors.begin(gpus=[whole])
     for gpu, activity, accounts in [
-        (whole, monitored(None, 50, 0, GB, 0, (idle(7, 5),)), True),
+        (whole, monitored(None, 50, 0, GB, 0, (without_account,)), True),
         (divided, monitored(None, None, None, GB, 0, (unknown(7, 5, gpu_instance=1, compute_instance=0),)), False),
-        (whole, monitored(None, 50, 0, GB, 0, (idle(7, 5),)), True),
+        (whole, monitored(None, 50, 0, GB, 0, (without_account,)), True),
     ]:
         monitors.write(gpus=[gpu])
         assert monitors.look() == activity

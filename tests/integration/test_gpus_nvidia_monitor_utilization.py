@@ -42,7 +42,7 @@ def percents(activity: GpuReading) -> dict[int, tuple[int | None, int | None]]:
 
 
 def accounts(activity: GpuReading) -> dict[int, tuple[int | None, int | None]]:
-    """Return the two percentages over the life of each process that has an account."""
+    """Return the two percentages over the life of each process; none if accounting mode is off."""
     assert activity.processes is not None
     return {process.pid: tuple(process.account) for process in activity.processes if process.account is not None}
 
@@ -145,7 +145,8 @@ def test_accounts_tell_of_the_life_of_processes_and_samples_of_what_they_do_now(
     monitors.begin(now=5, gpus=[Gpu(accounting=1, processes=processes, accounts=kept)])
     assert monitors.identity().keeps_accounts is True
     activity = monitors.look()
-    assert accounts(activity) == {7: (70, 35), 8: (None, None)}
+    unknown = (None, None)
+    assert accounts(activity) == {7: (70, 35), 8: unknown, 9: unknown, 10: unknown}
     assert percents(activity) == dict.fromkeys((7, 8, 9, 10), (40, 20))
     monitors.write(6, gpus=[Gpu(accounting=1, processes=[Process(7)], accounts=kept)])
     activity = monitors.look()
@@ -164,7 +165,7 @@ def test_accounts_that_fail_leave_the_samples(monitors: Monitors) -> None:
     gpus = [Gpu(accounting=1, processes=[Process(7, sm=40)], accounts=[Kept(pid=7, max_memory=5, util=70)])]
     monitors.begin(now=5, gpus=gpus, fail=[Failure(ACCOUNTS, 999)])
     activity = monitors.look()
-    assert (accounts(activity), percents(activity)) == ({}, {7: (40, 0)})
+    assert (accounts(activity), percents(activity)) == ({7: (None, None)}, {7: (40, 0)})
     monitors.write(5, gpus=gpus)
     assert accounts(monitors.look()) == {7: (70, 0)}
 

@@ -65,7 +65,7 @@ class GpuProcess(NamedTuple):
     memory_utilization: int | None = None
     """Percent of the time since the last reading that memory was read or written for it."""
     account: tuple[int | None, int | None] | None = None
-    """The same two percentages over its life so far; known where accounting mode is on and the GPU is monitored."""
+    """The same two percentages over its life so far; None: accounting mode is off, or the GPU is not monitored."""
     gpu_instance: int | None = None
     """The ID of the MIG GPU instance; None without MIG."""
     compute_instance: int | None = None

@@ -80,6 +80,12 @@ def test_an_account_is_what_version_1_shows_and_no_part_of_a_sum():
     assert gpu.processes == {7: ProcessCounters(7, 100.0, True, False, 70, 35, 0, 30, 2, 8, 4, 60)}
 
 
+def test_version_1_shows_nothing_of_a_process_without_an_account_and_version_2_its_samples():
+    process = GpuProcess(7, 30 * KIB, utilization=4, memory_utilization=2, account=(None, None))
+    gpu, _ = counted(reading(process), reading(process))
+    assert gpu.processes == {7: ProcessCounters(7, 100.0, True, False, None, None, 0, 30, 2, 8, 4, 60)}
+
+
 def test_unknown_figures_of_a_process_stay_unknown():
     gpu, _ = counted(reading(GpuProcess(7)), reading(GpuProcess(7)))
     assert gpu.processes == {7: ProcessCounters(7, 100.0, True, False, None, None, 0, 0, 2, None, None, 0)}

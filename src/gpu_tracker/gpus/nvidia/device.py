@@ -350,7 +350,8 @@ class NvidiaGpu:
         own = {pid: account for pid, (account, is_running) in accounts.items() if is_running}
         return reading._replace(
             processes=tuple(
-                process._replace(account=own[process.pid][1:3]) if process.pid in own else process for process in listed
+                process._replace(account=own[process.pid][1:3] if process.pid in own else (None, None))
+                for process in listed
             ),
             ended=tuple(accounts[pid][0] for pid in before - pids if pid in accounts),
         )
