@@ -210,21 +210,47 @@ def test_a_large_event_goes_out_in_pieces():
     asyncio.run(look())
 
 
+async def answered(application, accepted=b''):
+    """Return what is sent for the whole fleet."""
+    sent = []
+
+    async def receive():
+        await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    path = '/api/v1/fleet'
+    scope = {'type': 'http', 'method': 'GET', 'path': path, 'raw_path': path.encode(), 'query_string': b''}
+    scope |= {'headers': [(b'accept-encoding', accepted)], 'asgi': {'spec_version': '2.3'}}
+    await application(scope, receive, send)
+    return sent
+
+
+def test_the_whole_fleet_is_encoded_once_a_round():
+    async def look():
+        fleet = fleet_of(HostState('0', 'node01'), HostState('1', 'node02'))
+        application = Starlette(routes=page_routes(MadeUpSource(fleet), 'fleet'))
+
+        async def states():
+            body = b''.join(message.get('body', b'') for message in await answered(application))
+            return [host['state'] for host in json.loads(body)['hosts']]
+
+        assert await states() == ['waiting', 'waiting']
+        fleet.put(HostState('0', 'node01', state='down'))
+        assert await states() == ['waiting', 'waiting']
+        fleet.end_round()
+        assert await states() == ['down', 'waiting']
+        fleet.remove('1')
+        assert await states() == ['down']
+
+    asyncio.run(look())
+
+
 @pytest.mark.parametrize('accepted', [b'', b'gzip'])
 def test_a_large_answer_goes_out_in_pieces(accepted):
     async def look():
-        sent = []
-
-        async def receive():
-            await asyncio.Event().wait()
-
-        async def send(message):
-            sent.append(message)
-
-        path = '/api/v1/fleet'
-        scope = {'type': 'http', 'method': 'GET', 'path': path, 'raw_path': path.encode(), 'query_string': b''}
-        scope |= {'headers': [(b'accept-encoding', accepted)], 'asgi': {'spec_version': '2.3'}}
-        await Starlette(routes=page_routes(MadeUpSource(large_fleet()), 'fleet'))(scope, receive, send)
+        sent = await answered(Starlette(routes=page_routes(MadeUpSource(large_fleet()), 'fleet')), accepted)
         bodies = [message.get('body', b'') for message in sent[1:]]
         assert max(map(len, bodies)) <= PIECE
         body = b''.join(bodies)

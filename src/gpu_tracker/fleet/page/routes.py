@@ -128,8 +128,9 @@ class _Page:
         return PlainTextResponse('Not Found', 404) if file is None else _sent(file, request)
 
     async def fleet(self, request: Request) -> Response:
-        key = (self._encoded.version, self._source.fleet.rounds)
-        return await self._shared.answer(request, self._encoded.pieces(), key)
+        fleet = self._source.fleet
+        # Not its version: that changes with each host during a round.
+        return await self._shared.answer(request, self._encoded.pieces(), (fleet.rounds, fleet.removals))
 
     async def events(self, request: Request) -> Response:
         headers = {'cache-control': 'no-store', 'x-accel-buffering': 'no'}  # nginx would gather events
