@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.fleet.page_browser import PHONE, expect, host, opened, row
-from support.fleet.page_hosts import busy_gpu, free_gpu, made_up_hosts, split_gpu, up
+from support.fleet.page_hosts import busy_gpu, free_gpu, made_up_hosts, process, split_gpu, up
 from support.fleet.page_server import PageServer
 
 DOMAIN = 'cluster.example.org'
@@ -223,3 +223,40 @@ def test_compact_hosts_far_away_are_as_high_as_they_will_be(browser, size):
         host(page, 'node061').locator('.tile').first.wait_for()
         expect(host(page, 'node001').locator('.tile')).to_have_count(0)
         assert abs(page.evaluate('document.documentElement.scrollHeight') - height) <= 2
+
+
+CUT = """() => [...document.querySelectorAll('.host h3 bdi, .host .model, .host .users, .host-users, .processes td')]
+  .filter((part) => part.getClientRects().length > 0 && part.scrollWidth > part.clientWidth + 1)
+  .map((part) => part.textContent)"""
+"""What of names, models, users and processes is cut off."""
+
+
+SHARED = busy_gpu(0, processes=(process(1, user='bob'), process(2, user='alice')))
+
+
+@pytest.mark.parametrize('count', [3, 40])
+@pytest.mark.parametrize('size', [{'width': 1280, 'height': 900}, PHONE])
+def test_eight_gpus_and_four_users_of_a_host_fit(browser, size, count):
+    with (
+        PageServer([*made_up_hosts(count), up('-1', 'login01', group='lab'), up('-2', 'shared', SHARED)]) as server,
+        opened(browser, server.url, viewport=size) as page,
+    ):
+        expect(host(page, 'node001')).to_be_visible()
+        assert page.evaluate(CUT) == []
+        empty = host(page, 'login01')
+        empty.scroll_into_view_if_needed()
+        expect(empty.get_by_text('no GPUs')).to_be_visible()
+        assert empty.bounding_box()['height'] < 40
+        if size != PHONE:
+            tops = {tile.bounding_box()['y'] for tile in host(page, 'node001').locator('.tile').all()}
+            assert len(tops) == (1 if count > 30 else 0)
+
+
+def test_a_phone_shows_whole_commands(browser):
+    with PageServer(made_up_hosts(1)) as server, opened(browser, server.url, viewport=PHONE) as page:
+        page.get_by_role('button', name='GPU 0: open its chart and processes').click()
+        command = page.locator('dialog .processes .command')
+        expect(command).to_be_visible()
+        assert page.evaluate(CUT) == []
+        box = command.bounding_box()
+        assert box['x'] + box['width'] <= PHONE['width']

@@ -141,12 +141,13 @@ function timeOf(seconds, text) {
 
 function processRow({ pid, user, command, program, started, utilization_percent: busy, memory_bytes: memory }, now) {
   const isKnown = isMoment(started);
-  return element('tr', {},
-    element('td', { class: 'number' }, `${pid ?? '?'}`),
-    element('td', {}, element('bdi', {}, user === null ? '?' : printable(user))),
-    element('td', {}, isKnown ? timeOf(started, ago(now - started)) : UNKNOWN),
-    element('td', { class: 'number' }, figure(busy, ' %')),
-    element('td', { class: 'number' }, figure(memory === null ? null : memory / 1e9, ' GB', 1)),
-    element('td', { class: 'command' }, element('bdi', {}, (command ?? program) === null ? UNKNOWN : printable(command ?? program, LONGEST_COMMAND))),
+  const cell = (kind, content) => element('td', { role: 'cell', class: kind }, content);
+  return element('tr', { role: 'row' },
+    cell('number', `${pid ?? '?'}`),
+    cell(null, element('bdi', {}, user === null ? '?' : printable(user))),
+    cell(null, isKnown ? timeOf(started, ago(now - started)) : UNKNOWN),
+    cell('number', figure(busy, ' %')),
+    cell('number', figure(memory === null ? null : memory / 1e9, ' GB', 1)),
+    cell('command', element('bdi', {}, (command ?? program) === null ? UNKNOWN : printable(command ?? program, LONGEST_COMMAND))),
   );
 }

@@ -77,6 +77,10 @@ function programFacts(gpu, status, processes) {
   const programs = eachOnce(processes.map(programOf).filter((program) => program !== null));
   const isListed = processes.length > 0;
   const isUnlisted = status.kind === 'in_use_unseen' && !isListed;
+  if (gpu.claim && status.kind === 'claimed' && !isListed) {
+    const { user, command } = gpu.claim;
+    return { users: printable(user ?? UNSEEN), since: null, sinceText: '', program: printable(command ?? ''), commands: '' };
+  }
   return {
     users: isUnlisted ? UNSEEN : eachOnce(processes.map(({ user }) => user ?? UNSEEN)),
     since: starts.length ? Math.min(...starts) : null,
