@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 project = 'gpu-tracker'
 author = 'The gpu-tracker developers'
@@ -20,8 +24,21 @@ nitpick_ignore_regex = [
 
 maximum_signature_line_length = 100
 autodoc_member_order = 'bysource'
+autodoc_typehints = 'none'
 
 html_theme = 'furo'
 html_title = f'gpu-tracker {release}'
 html_copy_source = False
 html_show_sourcelink = False
+
+
+def hide_signature(_app: Sphinx, what: str, _name: str, found: object, *given: object) -> tuple[str, str] | None:
+    """Hide the signature of a class that only gpu-tracker makes: it would repeat the list of fields."""
+    _options, signature, _returned = given
+    is_hidden = what in {'class', 'exception'} and signature and ':param ' not in (found.__doc__ or '')
+    return ('', '') if is_hidden else None
+
+
+def setup(app: Sphinx) -> None:
+    """Register the hook."""
+    app.connect('autodoc-process-signature', hide_signature)

@@ -16,15 +16,16 @@ def see(entry: str) -> str:
 
 
 class GpuTrackerError(Exception):
-    """Anything that gpu-tracker itself could not do; its text is written for the person who reads it."""
+    """Base class of all errors of gpu-tracker."""
 
 
 class ParameterError(GpuTrackerError, ValueError):
-    """A parameter has a value that cannot be used.
+    """A parameter cannot be used.
 
-    ``parameter`` is its name, ``value`` what was given and ``accepted`` what would have been accepted, so that the
-    command line can say the same of the option that the value came from. ``advice`` says what to do, in sentences that
-    follow; it is empty where that is plain.
+    :ivar parameter: Name of the parameter.
+    :ivar value: The given value.
+    :ivar accepted: Accepted values.
+    :ivar advice: What to do; may be empty.
     """
 
     def __init__(self, parameter: str, value: object, accepted: str, advice: str = '') -> None:
@@ -40,31 +41,31 @@ class ParameterError(GpuTrackerError, ValueError):
 
 
 class TrackerStateError(GpuTrackerError, RuntimeError):
-    """A tracker was started, stopped or asked for its result at the wrong time."""
+    """A call at the wrong time, such as a second ``start()``."""
 
 
 class SamplerError(GpuTrackerError, RuntimeError):
-    """The sampling subprocess could not be started, or ended before it had measured anything."""
+    """Nothing could be measured."""
 
 
 class RecordingError(GpuTrackerError):
-    """A recording cannot be written or read; the text names the file and says what is wrong with it."""
+    """A recording cannot be written or read."""
 
 
 class ReportError(GpuTrackerError, ValueError):
-    """A text or a dictionary is no report; the text says what of it is something else."""
+    """A text or a dictionary is no report."""
 
 
 class SubTrackingError(GpuTrackerError, ValueError):
-    """A file of code blocks, of what was measured, or of results is something else; the text names it and says what."""
+    """A file of code blocks, measurements or results has something else."""
 
 
 class MissingPackageError(GpuTrackerError, ImportError):
-    """A package is not installed that is needed for what was asked for; the text says which."""
+    """A needed package is not installed."""
 
 
 class GpuError(GpuTrackerError):
-    """A GPU driver is there but does not answer as it should; ``cause`` is a short, stable name of the reason."""
+    """A GPU driver fails. ``cause`` is a short, stable name of the reason."""
 
     def __init__(self, message: str, cause: str) -> None:
         super().__init__(message)
@@ -76,7 +77,7 @@ class GpuError(GpuTrackerError):
 
 
 class GpusUnavailableError(GpuTrackerError):
-    """Not as many GPUs as wanted are free; ``reasons`` says of each GPU that is not what stands in the way."""
+    """Too few GPUs are free. ``reasons`` has a sentence for each GPU that is not."""
 
     def __init__(self, summary: str, reasons: Sequence[str]) -> None:
         super().__init__(''.join([summary, *(f'\n  {reason}' for reason in reasons)]))
@@ -89,16 +90,16 @@ class GpusUnavailableError(GpuTrackerError):
 
 
 class ClaimsError(GpuTrackerError):
-    """Claims on GPUs could not be read or made: their folder cannot be used, or somebody keeps it locked."""
+    """Claims on GPUs cannot be read or written."""
 
 
 class ClaimsLockedError(ClaimsError):
-    """Somebody has kept the claims on GPUs locked for too long; later it may go."""
+    """Another process kept the claims locked for too long. A later try may work."""
 
 
 class ProbeUnavailableError(GpuTrackerError):
-    """CUDA calls cannot be probed here; the text is one sentence that names what is missing."""
+    """CUDA calls cannot be probed here."""
 
 
 class GrantError(GpuTrackerError):
-    """A process could not be given access to GPUs; the text says what stands in the way."""
+    """A process cannot get access to GPUs."""

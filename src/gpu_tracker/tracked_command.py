@@ -29,10 +29,10 @@ _HAS_RUN = 'The command has run, and ended with exit code {}.'
 
 
 class CommandResult(NamedTuple):
-    """How a command has ended, and what it has used: a pair.
+    """The exit code of a command and what it used: a pair.
 
-    :ivar exit_code: Its exit code, as :mod:`subprocess` has it: -n where signal n has ended it.
-    :ivar resource_usage: What it and everything that it started have used.
+    :ivar exit_code: The exit code; -n if signal n ended it.
+    :ivar resource_usage: A :class:`~gpu_tracker.ResourceUsage`.
     """
 
     exit_code: int
@@ -40,9 +40,9 @@ class CommandResult(NamedTuple):
 
 
 class CommandInterrupted(KeyboardInterrupt):
-    """Ctrl-C was pressed, or SIGINT sent, while a command ran; the command has got it too, and has ended.
+    """A ``KeyboardInterrupt`` while a command ran. The command was interrupted too and has ended.
 
-    :ivar result: How it has ended, and what it has used.
+    :ivar result: A :class:`.CommandResult`.
     """
 
     def __init__(self, result: CommandResult) -> None:
@@ -60,29 +60,19 @@ def run(
     env: Mapping[str, str] | None = None,
     **options: Unpack[TrackerOptions],
 ) -> CommandResult:
-    """Run a command to its end, and return its exit code and what it has used.
+    """Run a command and return a :class:`.CommandResult`: its exit code and what it used.
 
-    The figures are those of ``gpu-tracker -- command``: it is measured from its first instruction, its CPU time is what
-    the kernel reports when it has been waited for, and its orphans count. Nothing is printed. It can be called from any
-    thread, and by several at once. The command is the child of a small process, which is a child of the program. On
-    other systems than Linux it is the program's own, and runs already when it is sampled first.
+    The figures are those of ``gpu-tracker CMD``. Nothing is printed. Several threads may call it at once.
 
-    :param command: The words of the command; no shell sees them.
-    :param stdin: As in :func:`subprocess.run`, but for ``PIPE``: a file, a descriptor or ``DEVNULL``.
-    :param stdout: Likewise.
-    :param stderr: Likewise, or ``STDOUT``.
-    :param cwd: The folder that it runs in.
-    :param env: Its environment.
-    :param options: The parameters of :class:`~gpu_tracker.Tracker` but for ``process_id``.
-    :return: A pair, whose parts are also ``exit_code`` and ``resource_usage``.
-    :raises OSError: where the command cannot be started, as with :mod:`subprocess`: ``FileNotFoundError`` where there
-        is none of that name.
-    :raises ValueError: where a parameter has a value that cannot be used; the command was not started.
-    :raises RuntimeError: where nothing can be measured; the command was not started, or, on other systems than Linux,
-        was ended. Where there is no result of a command that has run, the error has a note with its exit code.
-    :raises gpu_tracker.tracked_command.CommandInterrupted: a ``KeyboardInterrupt`` that has the result. The command has
-        been interrupted as well, and has ended. Any other exception, such as one of a handler of a signal, ends it with
-        SIGKILL, as in :func:`subprocess.run`.
+    :param command: The words of the command. No shell reads them.
+    :param stdin: As for :func:`subprocess.run`, like ``stdout``, ``stderr``, ``cwd`` and ``env``; ``PIPE`` is refused.
+    :param options: Parameters of :class:`~gpu_tracker.Tracker`, without ``process_id``.
+    :raises OSError: if the command cannot be started, such as ``FileNotFoundError``.
+    :raises ValueError: if a parameter cannot be used. The command was not started.
+    :raises RuntimeError: if nothing can be measured. On Linux the command was not started; elsewhere it was ended. If
+        the command ended without a result, a note of the error has its exit code.
+    :raises gpu_tracker.tracked_command.CommandInterrupted: on Ctrl-C, which also interrupts the command. Any other
+        exception ends the command with SIGKILL.
     """
     if isinstance(command, str | bytes | os.PathLike):
         raise TypeError(f"run takes a list of words, such as ['sort', 'numbers'], not {command!r}; no shell splits it")

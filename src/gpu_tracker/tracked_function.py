@@ -45,20 +45,18 @@ def track(  # noqa: D103, F811
 def track(  # noqa: F811
     function: Any = None, /, *, report: Report | None = None, **options: Unpack[TrackerOptions]
 ) -> Any:
-    """Track each call of a function, with everything that it starts; a decorator, with parameters or without.
+    """Track each call of a function. A decorator, with or without parameters.
 
-    When the call ends, also by an exception, what it has used is printed on standard error, or given to ``report``.
-    What the function returns or raises stays as it is. Where nothing can be measured, a warning is logged, and the
-    function runs all the same.
+    When a call ends, its summary is printed on standard error or passed to ``report``. What the function returns or
+    raises stays the same. If nothing can be measured, a warning is logged and the function runs.
 
-    Functions, coroutine functions and methods can be decorated; generators cannot. Calls of the function from within
-    itself belong to the outermost call. What is measured is the whole process: two calls at the same time, in threads
-    or tasks, each report what both have used together.
+    Functions, coroutine functions and methods can be decorated, generators cannot. A recursive call belongs to the
+    outermost call. The whole process is measured: two calls at the same time each report what both used.
 
-    :param report: Called with the :class:`~gpu_tracker.ResourceUsage` of each call, such as the ``append`` of a list.
-    :param options: The parameters of :class:`~gpu_tracker.Tracker` but for ``process_id``.
-    :raises TypeError: where ``function`` is no function that can be tracked.
-    :raises ValueError: where a parameter has a value that cannot be used.
+    :param report: Called with the :class:`~gpu_tracker.ResourceUsage` of each call.
+    :param options: Parameters of :class:`~gpu_tracker.Tracker`, without ``process_id``.
+    :raises TypeError: if ``function`` cannot be tracked.
+    :raises ValueError: if a parameter cannot be used.
     """
     if 'process_id' in options:
         raise TypeError('track measures the process that calls the function: it takes no process_id')

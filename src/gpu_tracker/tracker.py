@@ -22,62 +22,47 @@ if TYPE_CHECKING:
 
 
 class Tracker:
-    """Tracks what a process and everything it starts use of the machine, from :meth:`start` to :meth:`stop`.
+    """Measures what a process and everything it starts use, from :meth:`start` to :meth:`stop`.
 
-    As a context manager it tracks the block, and the result is complete also where an exception ends it::
-
-        with Tracker() as tracker:
-            work()
-        print(tracker)
+    As a context manager it measures the block. An exception in the block keeps the result. The result and its parts
+    raise ``RuntimeError`` before the end.
 
     :param sleep_time: Seconds between two samples.
-    :param ram_unit: ``bytes``, ``kilobytes``, ``megabytes``, ``gigabytes`` or ``terabytes``, all decimal.
-    :param gpu_ram_unit: The same for GPU RAM.
+    :param ram_unit: ``bytes``, ``kilobytes``, ``megabytes``, ``gigabytes`` or ``terabytes`` (decimal).
+    :param gpu_ram_unit: Unit of GPU RAM.
     :param time_unit: ``seconds``, ``minutes``, ``hours`` or ``days``.
-    :param n_expected_cores: The cores that the tracked process is expected to use, by which its hardware percentages
-        are divided; all cores of the machine where not given. ``'allowed'``: those that it may use when the tracker is
-        made, by its affinity and the quotas of its control groups; a quota of 1.5 cores counts as 2.
-    :param gpu_uuids: The UUIDs of the GPUs whose utilization counts; all GPUs where not given. A short-lived process
-        checks them, for 5 s at most.
-    :param disable_logs: Do not log warnings.
-    :param process_id: The process to track; the calling one where not given.
-    :param resource_usage_file: A file that holds the result so far as JSON while tracking, and the whole one at the
-        end, however the tracked process ends.
-    :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not answer.
-    :param join_timeout: Seconds of each such wait. A sampler that a signal has stopped is ended after 1 s.
-    :param gpu_brand: The brand of the GPUs: ``nvidia``, ``amd``, ``intel``, or ``drm`` for all that the kernel's DRM
-        drivers serve, which are all but those of NVIDIA's own driver; or several, in a list or with commas between
-        them. None: all GPUs; integrated ones, which share the system's memory, count once a tracked process has memory
-        on one.
-    :param max_overhead_percent: What the sampler may use of one core, in percent, on average from the first sample on.
-        Where it does not suffice samples are skipped, with one warning. Where not given, the sampling interval decides,
-        and what is read besides the basic figures takes 1 % at most.
-    :param cuda: Also tell what it does with CUDA: launches, memory, streams. Needs libbpf and the right to load BPF
-        programs; without them there is one warning, and ``resource_usage.cuda`` has no figures.
-    :param sections: What else to report, by the names of fields of :class:`~gpu_tracker.ResourceUsage`: ``cuda``, as
-        above, ``io``, what was read and written, ``energy``, of GPUs and CPU packages, and ``gpu_activity``, how busy
-        the parts of GPUs were.
-    :param tracking_file: A file to record the run into, see :doc:`formats`: an SQLite file, or with the ending
-        ``.csv`` the samples alone. An older recording there gets a number in its name.
-    :param overwrite: Replace the older recording.
-    :param per_process: Record each process by itself too.
-    :param job_folder: A folder that all ranks of a job share, into which this one writes what it has used, with a
-        recording; see :doc:`jobs`. It is made where it is missing.
-    :param job: The place of the process in its job; where not given, it is taken from the variables that launchers set.
-        In the three paths ``{job}``, ``{rank}``, ``{node}``, ``{pid}`` and ``{date}`` are replaced.
-    :raises ValueError: where a parameter has a value that cannot be used; it names the parameter, the value and what is
-        accepted.
+    :param n_expected_cores: Cores that count as 100 % of the hardware. None: all cores. ``'allowed'``: the cores that
+        affinity and quotas allow; 1.5 cores count as 2.
+    :param gpu_uuids: UUIDs of the GPUs whose utilization counts. None: all.
+    :param disable_logs: Log no warnings.
+    :param process_id: The process to track. None: this process.
+    :param resource_usage_file: A JSON file for the result so far and, at the end, the complete result.
+    :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not end.
+    :param join_timeout: Seconds of each wait.
+    :param gpu_brand: ``nvidia``, ``amd``, ``intel``, ``drm`` (every GPU with a DRM driver) or several. None: all;
+        integrated GPUs count once a tracked process has memory on them.
+    :param max_overhead_percent: The most CPU for the sampler, in percent of one core on average. Beyond it, samples are
+        skipped, with one warning.
+    :param cuda: Report CUDA calls. This needs libbpf and the right to load BPF programs.
+    :param sections: More to report: ``cuda``, ``io``, ``energy``, ``gpu_activity``.
+    :param tracking_file: Record the run into this SQLite file; with ``.csv``, the samples alone. An older recording is
+        renamed.
+    :param overwrite: Replace an older recording.
+    :param per_process: Record each process too.
+    :param job_folder: Folder for the reports of all ranks of a job.
+    :param job: Job and rank: a :class:`~gpu_tracker.JobIdentity`. None: from the launcher's variables.
+    :raises ValueError: if a parameter cannot be used. The text names what is accepted.
     """
 
     class State(enum.Enum):
-        """Where a tracker stands."""
+        """The state of a tracker."""
 
         NEW = 'new'
         STARTED = 'started'
         STOPPED = 'stopped'
 
     state: State
-    """Where this tracker stands."""
+    """The current state."""
 
     def __init__(
         self,
@@ -129,10 +114,10 @@ class Tracker:
             self.stop()
 
     def start(self) -> None:
-        """Start tracking; return when the first sample is complete.
+        """Start tracking; return after the first sample.
 
-        :raises RuntimeError: where it was started before, or where nothing can be measured; the program can go on then.
-        :raises ValueError: if the process does not exist any more, or a GPU does not.
+        :raises RuntimeError: if it was started before, or nothing can be measured.
+        :raises ValueError: if the process or a GPU does not exist.
         """
         if self.state is not self.State.NEW:
             message = f'This tracker was started already (it is {self.state.name}); make a new one for another run.'
@@ -145,9 +130,9 @@ class Tracker:
         self._run.notify_first()
 
     def stop(self) -> None:
-        """Stop tracking; afterwards the result is there.
+        """Stop tracking. The result is available afterwards.
 
-        :raises RuntimeError: where it was not started, was stopped before, or was started by another process.
+        :raises RuntimeError: if it does not run, or another process started it.
         """
         if self.state is not self.State.STARTED:
             reason = (
@@ -165,9 +150,9 @@ class Tracker:
             self.state = self.State.STOPPED
 
     def so_far(self) -> ResourceUsage:
-        """Return what was used so far, as the sampler has published it last, at most some 1 s ago.
+        """Return the result so far, about 1 s old at most. Tracking goes on.
 
-        No sample is taken for it, and tracking goes on. ``lower_bounds`` names all sums and maxima.
+        All sums and maxima are listed in ``lower_bounds``.
 
         :raises RuntimeError: before the start and after the end.
         """
@@ -178,42 +163,26 @@ class Tracker:
 
     @property
     def resource_usage(self) -> ResourceUsage:
-        """What was used: a :class:`~gpu_tracker.ResourceUsage`.
-
-        :raises RuntimeError: before the end.
-        """
+        """The result: a :class:`~gpu_tracker.ResourceUsage`."""
         if self._usage is None:
             self._usage = self._ended_run().usage()
         return self._usage
 
     @property
     def sampling(self) -> Sampling:
-        """How the run was sampled, and which figures are lower bounds: a :class:`.Sampling`.
-
-        :raises RuntimeError: before the end.
-        """
+        """How the run was sampled: a :class:`.Sampling`."""
         return self._ended_run().sampling()
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The regions in which the program was, see :doc:`formats`, in the order in which they began.
-
-        Without a ``tracking_file`` too; where another process is tracked there are none.
-
-        :raises RuntimeError: before the end.
-        """
+        """The regions of this process, by start: a tuple of :class:`.Region`. No ``tracking_file`` is needed."""
         run = self._ended_run()
         if self._regions is None:
             self._regions = run.files.regions()
         return self._regions
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as a dictionary whose keys are the fields of :class:`~gpu_tracker.ResourceUsage`.
-
-        It holds dictionaries, lists, texts, numbers and None only, so that :func:`json.dumps` takes it as it is.
-
-        :raises RuntimeError: before the end.
-        """
+        """Return the result as a dictionary for :func:`json.dumps`."""
         return self.resource_usage.to_dict()
 
     def __str__(self) -> str:

@@ -36,13 +36,12 @@ class GpuInfo(TypedDict):
 
 
 def gpu_info() -> list[GpuInfo]:
-    """Return the GPUs of this machine in PCI bus order, those included that cannot be read.
+    """Return the GPUs of this machine in PCI bus order, unreadable GPUs included, MIG devices excluded.
 
-    :returns: For each a dictionary with ``index`` (a string; of other vendors than NVIDIA ``amd:0``), ``type`` (the
-        product), ``uuid``, ``mem_total`` and ``mem_used`` in whole MiB, and ``mem_used_percent``. Empty where no GPU
-        driver is installed or loaded. MIG devices do not stand in it. Source: NVML; of other vendors the kernel's
-        drivers.
-    :raises gpu_tracker.errors.GpuError: The driver does not work.
+    :returns: A dictionary for each GPU: ``index`` (a string; ``amd:0`` for other vendors than NVIDIA), ``type``
+        (product), ``uuid``, ``mem_total`` and ``mem_used`` in MiB, and ``mem_used_percent``. Unknown is None. Empty
+        without a GPU driver.
+    :raises gpu_tracker.errors.GpuError: if the driver fails.
     """
     with closing(Inventory()) as inventory:
         gpus = inventory.read(with_load=False)
@@ -75,31 +74,26 @@ def available_gpus(
     exclude: str | Sequence[str | int] = (),
     gpu_brand: str | Sequence[str] | None = None,
 ) -> list[str]:
-    """Return the GPUs that are free, which is what ``gpu-tracker available`` prints.
+    """Return the free GPUs, as ``gpu-tracker available`` does: indices in PCI bus order, as strings, or UUIDs.
 
-    GPUs that are claimed are not free, and neither are those that CUDA_VISIBLE_DEVICES leaves out where it is set; of
-    AMD those that ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES leave out, of Intel those that ZE_AFFINITY_MASK does.
+    A GPU is free if only display servers use it, its utilization is below 5 % and at most 20 % of its memory is in use.
+    Claimed GPUs are not free, and neither are GPUs that ``CUDA_VISIBLE_DEVICES`` or the variable of another vendor
+    excludes.
 
-    A GPU is free if nobody computes on it: no process but display servers, a utilization below 5 % and at most 20 % of
-    its memory in use.
-
-    :param max_used_percent: How much of a GPU's memory may be in use, in percent. Without ``max_utilization`` memory
-        alone decides then, as in nvgpu. On a GPU without memory of its own no process may compute.
-    :param limit: So many at most.
-    :param max_utilization: Percent.
-    :param min_free: Memory that has to be free: bytes, or a text such as ``'10GB'`` or ``'8GiB'``.
+    :param max_used_percent: Memory that may be in use. Without ``max_utilization``, memory alone decides.
+    :param limit: Return at most so many.
+    :param max_utilization: Utilization limit in percent.
+    :param min_free: Free memory needed: bytes, or a text such as ``'10GB'``.
     :param max_temperature: Degrees Celsius.
-    :param allow: Names of programs that may compute on a free GPU, in a list or with commas between them.
-    :param order: ``'index'``; ``'free'``, most free memory first; ``'power'``, highest power limit of the board first.
-        None: ``'free'``, or ``'index'`` if memory alone decides.
-    :param uuid: Return UUIDs, of MIG devices too, instead of indices.
-    :param exclude: GPUs that are not wanted: indices (``5:0`` is a MIG device), UUIDs or beginnings of UUIDs, in a list
-        or with commas between them.
-    :returns: Indices in PCI bus order (which CUDA uses where CUDA_DEVICE_ORDER is PCI_BUS_ID), as strings, or UUIDs.
-        Empty where none is free.
-    :raises ValueError: A parameter has a value that cannot be used.
-    :raises gpu_tracker.errors.GpuError: The driver does not work.
-    :raises gpu_tracker.errors.ClaimsError: The claims of others cannot be read.
+    :param allow: Programs that may compute on a free GPU.
+    :param order: ``'index'``, ``'free'`` (most free memory first) or ``'power'`` (highest power limit first). None:
+        ``'free'``, or ``'index'`` if memory alone decides.
+    :param uuid: Return UUIDs, MIG devices included.
+    :param exclude: Indices, UUIDs or beginnings of UUIDs. ``5:0`` is a MIG device.
+    :param gpu_brand: As in :class:`~gpu_tracker.Tracker`.
+    :raises ValueError: if a parameter cannot be used.
+    :raises gpu_tracker.errors.GpuError: if the driver fails.
+    :raises gpu_tracker.errors.ClaimsError: if claims cannot be read.
     """
     request = make_request(
         max_used_percent=max_used_percent,
@@ -139,22 +133,19 @@ def claim_gpus(
     exclude: str | Sequence[str | int] = (),
     gpu_brand: str | Sequence[str] | None = None,
 ) -> AbstractContextManager[list[str]]:
-    """Claim free GPUs for the time of a ``with`` block, so that no other claim gives them to anybody else.
+    """Claim free GPUs for a ``with`` block. Other claims by gpu-tracker cannot get them.
 
-    The claim ends with the block, with the process, or when its time is up. It binds everybody who picks GPUs with
-    gpu-tracker on this machine, and nobody else.
+    The claim ends with the block, with the process or after ``seconds``. The block gets a list of indices or UUIDs. The
+    environment stays the same. Other parameters are as in :func:`available_gpus`.
 
-    :param n: How many GPUs, exactly.
-    :param wait: Wait until so many are free.
-    :param wait_seconds: Wait so long at most.
-    :param seconds: End the claim after so many seconds even where the block goes on; None: not before the block ends.
-    :returns: A context manager; the block gets the list of indices, or of UUIDs, in the order asked for. All other
-        parameters are those of :func:`available_gpus`. The environment is not changed.
-    :raises gpu_tracker.errors.GpusUnavailableError: On entering: fewer are free, and waiting is not wanted, cannot
-        help, or took too long. Its ``reasons`` say why.
-    :raises gpu_tracker.errors.ClaimsError: On entering: claims cannot be recorded.
-    :raises ValueError: A parameter has a value that cannot be used.
-    :raises gpu_tracker.errors.GpuError: On entering: the driver does not work.
+    :param n: Number of GPUs.
+    :param wait: Wait until enough are free.
+    :param wait_seconds: Wait at most so long.
+    :param seconds: End the claim after this time.
+    :raises ValueError: if a parameter cannot be used.
+    :raises gpu_tracker.errors.GpusUnavailableError: on entering, if too few are free or waiting took too long.
+    :raises gpu_tracker.errors.ClaimsError: on entering, if claims cannot be written.
+    :raises gpu_tracker.errors.GpuError: on entering, if the driver fails.
     """
     request = make_request(
         max_used_percent=max_used_percent,

@@ -21,39 +21,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RankReport:
-    """One run of one rank. A rank that was started again has one for each attempt.
+    """One attempt of one rank. ``job``, ``array_task``, ``step``, ``rank``, ``attempt``, ``node``: see ``JobIdentity``.
 
-    :ivar label: By which it is named: the rank, with task and step where there are several.
-    :ivar job: The job, :attr:`.JobIdentity.job`; the following three as there.
-    :ivar array_task: The task of an array.
-    :ivar step: The step of the job.
-    :ivar rank: The rank.
-    :ivar attempt: How often it was started again before.
-    :ivar node: Its node.
+    :ivar label: Name of the rank in the report.
     :ivar state: ``ended``, ``failed``, ``killed``, ``lost``, ``running`` or ``unmeasured``.
-    :ivar exit_code: The exit code of its command; -n if signal n has ended it.
-    :ivar signal: The name of that signal.
-    :ivar started: When it began, in seconds since 1970.
-    :ivar updated: When it was heard of last.
-    :ivar seconds: How long it ran, or was seen to run.
-    :ivar cpu_seconds: CPU time of all its processes.
-    :ivar max_ram: The most RAM of all its processes, with what is certain of it.
-    :ivar max_gpu_ram: The most GPU RAM.
-    :ivar gpu_utilization: How busy the GPUs that it counts were on average, in percent, summed over them.
-    :ivar read: Bytes read from storage, where the section ``io`` was asked for.
-    :ivar written: Bytes written to it.
-    :ivar recording: The path of its recording.
-    :ivar figures: Known figures of its result by their paths, such as ``io.combined.read``.
-    :ivar lower_bounds: The paths of lower bounds among them.
-    :ivar termination_reason: Which limit has ended its command, as in ``ResourceUsage``; None where none has.
-    :ivar exceeded_limits: Limits that its command has exceeded without being ended, as there; None: there are none.
-    :ivar own_group_memory_peak: The most memory that was charged to the control group of its command (``--cgroup``),
-        page cache and kernel memory included; None where it had none.
-    :ivar max_cores: The most cores that its processes used at once.
-    :ivar batch_system: The batch system that it ran in: ``slurm``, ``kubernetes`` or ``docker``; None: there was none.
-    :ivar asked_cores: The cores that each task was given by the batch system.
-    :ivar time_limit: The time limit of the job in seconds.
-    :ivar swapped_out: Bytes that the machine moved to swap while it ran, of any process.
+    :ivar exit_code: Exit code; -n if ``signal`` n ended it.
+    :ivar started: Start, in seconds since 1970; ``updated``: last update.
+    :ivar seconds: Run time, as far as recorded.
+    :ivar cpu_seconds: CPU time; ``max_cores``: most cores used at once.
+    :ivar max_ram: Peak RAM: :class:`.Bounded`.
+    :ivar max_gpu_ram: Peak GPU RAM.
+    :ivar gpu_utilization: Mean utilization of its GPUs, summed, in percent.
+    :ivar read: Read from storage; ``written``: written to it (section ``io``).
+    :ivar recording: Path of the recording.
+    :ivar figures: Other figures by path; ``lower_bounds``: paths that may be too low.
+    :ivar termination_reason: As in :class:`~gpu_tracker.ResourceUsage`; also ``exceeded_limits``.
+    :ivar own_group_memory_peak: Peak of its control group (``--cgroup``).
+    :ivar batch_system: ``slurm``, ``kubernetes``, ``docker`` or None.
+    :ivar asked_cores: Allotted cores of each task; ``time_limit``: limit of the job.
+    :ivar swapped_out: Bytes that the machine swapped out meanwhile.
     """
 
     label: str
@@ -90,21 +76,16 @@ class RankReport:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What all ranks on one node used together.
+    """All ranks on one ``node``, with their number as ``ranks``.
 
-    :ivar node: Its name.
-    :ivar ranks: How many ranks ran there.
-    :ivar max_ram: The most RAM of them at one moment. ``value`` needs recordings where several ran at once. Pages that
-        several ranks share count once in the lower bound only.
-    :ivar cpu_seconds: Their CPU time, of those of which it is known.
-    :ivar cores: The cores that the job was given there, or that its ranks may use.
-    :ivar cpu_seconds_allotted: These, times the seconds for which the job ran there.
-    :ivar asked_ram: The bytes of RAM that the job was given there.
-    :ivar max_gpu_ram: The most GPU RAM of any rank there.
-    :ivar gpu_seconds: For how many seconds its GPUs were busy, those that the ranks used, each counted once.
-    :ivar gpu_seconds_allotted: The GPUs that the job was given there, times the seconds for which it ran there.
-    :ivar system_max_ram: The most RAM that everybody used on the machine.
-    :ivar system_ram_capacity: All RAM of the machine.
+    :ivar max_ram: Peak RAM of all ranks: :class:`.Bounded`. For ranks that ran at once, ``value`` needs recordings.
+        Only the lower limit counts pages shared by ranks once.
+    :ivar cpu_seconds: CPU time, as far as known.
+    :ivar cores: Allotted or allowed cores; ``cpu_seconds_allotted``: cores times run time.
+    :ivar asked_ram: Allotted RAM.
+    :ivar max_gpu_ram: Highest peak GPU RAM of a rank.
+    :ivar gpu_seconds: Busy time of its GPUs; ``gpu_seconds_allotted``: allotted GPUs times run time.
+    :ivar system_max_ram: Peak RAM of all programs, of ``system_ram_capacity``.
     """
 
     node: str
@@ -123,15 +104,10 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class UsedGPU:
-    """One GPU that ranks used.
+    """One GPU of a job: its ``node``, ``label``, ``uuid``, ``capacity`` and the ``ranks`` that used it.
 
-    :ivar node: The node.
-    :ivar label: Its name on the node: ``GPU 3``.
-    :ivar uuid: Its UUID.
-    :ivar capacity: Its memory.
-    :ivar max_ram: The most memory of it that all ranks there had: between the largest of one rank and the sum of all.
-    :ivar mean_percent: How busy it was on average, whoever used it, in the rank in which it was busiest.
-    :ivar ranks: The labels of the ranks.
+    :ivar max_ram: Peak memory of all ranks: :class:`.Bounded`.
+    :ivar mean_percent: Mean utilization by all programs, in the rank with the highest.
     """
 
     node: str
@@ -145,14 +121,9 @@ class UsedGPU:
 
 @dataclass(frozen=True, slots=True)
 class GroupKills:
-    """A control group in which the kernel has killed processes for lack of memory while ranks ran in it.
+    """Processes killed for lack of memory in one control group: its ``nodes``, ``folder`` and ``ranks``.
 
-    :ivar nodes: The node; several where several nodes of the launcher are one machine.
-    :ivar folder: The folder of the group, as the first of these ranks has seen it.
-    :ivar kills: How many processes, tracked or not, each once however many ranks have seen it. Version 2 of control
-        groups counts those of the groups below too, so kills of several groups are not to be added up. It is a lower
-        bound where kills were counted in a group below that was removed before a later rank began (version 1).
-    :ivar ranks: The labels of the ranks that ran in it.
+    :ivar kills: Killed processes, tracked or not. Do not add several groups: a group may include the groups below it.
     """
 
     nodes: tuple[str, ...]
@@ -163,16 +134,12 @@ class GroupKills:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """How unequal the ranks of one step were.
+    """Imbalance of the ranks in one ``step`` of a ``job``.
 
     :ivar figure: ``seconds``, ``cpu_seconds``, ``max_ram`` or ``max_gpu_ram``.
-    :ivar job: The job.
-    :ivar step: The step.
-    :ivar rank: The label of the rank that has the most.
-    :ivar max: What it has.
-    :ivar mean: The mean of all ranks of which it is known.
-    :ivar ratio: The one by the other: 1 where all are equal.
-    :ivar ranks: How many ranks that is from.
+    :ivar rank: Rank with the largest value, ``max``.
+    :ivar mean: Mean of the ``ranks`` with a known value.
+    :ivar ratio: ``max`` divided by ``mean``.
     """
 
     figure: str
@@ -187,18 +154,13 @@ class Imbalance:
 
 @dataclass(frozen=True, slots=True)
 class JobRegion:
-    """A region of the program in all ranks.
+    """One region in all ranks: its ``path`` from the outermost region, its ``ranks`` and ``calls``.
 
-    :ivar path: The names from the outermost region to this one.
-    :ivar ranks: How many ranks have been in it.
-    :ivar calls: How often all of them together.
-    :ivar slowest_rank: The label of the rank that was in it for the longest time.
-    :ivar max_seconds: For how long that was.
-    :ivar mean_seconds: The mean of all ranks.
-    :ivar waiting_share: The share of the slowest rank's time for which the others, on average, would have waited for it
-        if each call had ended in all ranks together, from 0 to 1. Calls are compared one by one where all ranks have
-        the same number of them (``is_by_call``), else their sums.
-    :ivar is_by_call: See above.
+    :ivar slowest_rank: Rank with the longest time, ``max_seconds``.
+    :ivar mean_seconds: Mean time of the ranks.
+    :ivar waiting_share: Part of ``max_seconds`` that the other ranks would have waited on average, from 0 to 1, if all
+        ranks had ended each call together.
+    :ivar is_by_call: Whether this compares single calls; otherwise it compares sums.
     """
 
     path: tuple[str, ...]
@@ -213,43 +175,35 @@ class JobRegion:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What all ranks of a job used together.
+    """What all ranks of a job used, in bytes and seconds. ``str()`` returns the report as text.
 
-    :ivar jobs: The jobs that were found, by their IDs.
-    :ivar launchers: What has started the ranks.
-    :ivar is_running: Whether a rank still runs; then the figures are those so far.
-    :ivar is_lower_bound: Whether sums and maxima are lower bounds: the end of a rank was not seen, or nothing is known
-        of what it used.
-    :ivar started: When the first rank began, in seconds since 1970.
-    :ivar ended: When the last one was heard of.
-    :ivar seconds: The time between.
-    :ivar ranks_expected: How many ranks there should be, where the launcher says it.
-    :ivar ranks_started: How many of them have begun.
-    :ivar never_started: The labels of the others.
-    :ivar states: How many ranks are in each state, that of their last attempt.
-    :ivar restarted: The labels of ranks that were started again.
-    :ivar cpu_seconds: CPU time of all ranks and attempts.
-    :ivar cpu_seconds_allotted: The cores that the job was given, times the time for which it ran, over all nodes.
-    :ivar gpu_seconds: For how many seconds GPUs were busy, over all GPUs that the ranks used.
-    :ivar gpu_seconds_allotted: The GPUs that the job was given, times the time for which it ran.
-    :ivar gpu_joules: Energy of the GPUs that the ranks used, each counted once, as whole devices.
-    :ivar cpu_package_joules: Energy of the CPU packages of all machines.
-    :ivar read: Bytes that all ranks together read from storage.
-    :ivar written: Bytes that they wrote to it.
-    :ivar max_ram_of_rank: The most RAM of any one rank.
-    :ivar max_ram_of_node: The most RAM of the ranks on any one node, see :attr:`NodeReport.max_ram`.
-    :ivar asked_ram_of_node: What the job was given of the node that was given most.
-    :ivar nodes: The nodes by their names.
-    :ivar gpus: The GPUs that ranks used, fullest first.
-    :ivar ranks: The ranks in order, each with all its attempts.
-    :ivar imbalance: How unequal the ranks were, by step and figure.
-    :ivar regions: The regions of the program, where there are recordings that have some.
-    :ivar oom_kills: The control groups in which processes were killed for lack of memory, each once.
-    :ivar figures: Known figures of all ranks and attempts by their paths: sums, or the largest of any rank.
-    :ivar lower_bounds: The paths of figures that may be too low: a rank's is a lower bound or unknown.
-    :ivar problems: What has to be known before the figures are believed.
-    :ivar advice: What the job suggests for the next one, most urgent first. Only ``gpu-tracker merge`` and its pages
-        have it. Not in JSON if there is none.
+    :ivar jobs: Job IDs.
+    :ivar launchers: Launchers of the ranks.
+    :ivar is_running: Whether a rank still runs.
+    :ivar is_lower_bound: Whether sums and maxima may be too low: a rank has no recorded end or no figures.
+    :ivar started: Start of the first rank, in seconds since 1970.
+    :ivar ended: Last update of any rank; ``seconds``: the time between.
+    :ivar ranks_expected: Ranks of the job, if known.
+    :ivar ranks_started: Ranks that started; ``never_started``: ranks that did not.
+    :ivar states: Number of ranks by state of the last attempt.
+    :ivar restarted: Ranks that were restarted.
+    :ivar cpu_seconds: CPU time of all attempts. ``cpu_seconds_allotted`` is allotted cores times run time.
+    :ivar gpu_seconds: Busy time of all used GPUs. ``gpu_seconds_allotted`` is allotted GPUs times run time.
+    :ivar gpu_joules: Energy of all used GPUs; ``cpu_package_joules``: of all CPU packages.
+    :ivar read: Read from storage; ``written``: written to it.
+    :ivar max_ram_of_rank: Highest peak RAM of a rank: :class:`.Bounded`.
+    :ivar max_ram_of_node: Highest peak RAM of a node: :class:`.Bounded`.
+    :ivar asked_ram_of_node: Most RAM allotted on a node.
+    :ivar nodes: Each :class:`.NodeReport`.
+    :ivar gpus: Each :class:`.UsedGPU`, fullest first.
+    :ivar ranks: Each :class:`.RankReport`, with all attempts.
+    :ivar imbalance: Each :class:`.Imbalance`.
+    :ivar regions: Each :class:`.JobRegion`, from the recordings.
+    :ivar oom_kills: Each :class:`.GroupKills`.
+    :ivar figures: Other figures by path: sums, or the largest of a rank.
+    :ivar lower_bounds: Paths of figures that may be too low.
+    :ivar problems: Sentences about missing or unreliable data.
+    :ivar advice: :class:`.Advice` of ``gpu-tracker merge``.
     """
 
     jobs: tuple[str, ...]
@@ -287,7 +241,7 @@ class JobReport:
     advice: tuple[Advice, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return all of it as dictionaries, lists, texts, numbers and None, which :func:`json.dumps` takes."""
+        """Return the report as a dictionary for :func:`json.dumps`."""
         return {name: value for name, value in asdict(self).items() if value or name != 'advice'}
 
     def __str__(self) -> str:

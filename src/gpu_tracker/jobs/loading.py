@@ -29,13 +29,11 @@ _MOST_RECORDINGS = 2000
 def load_job(
     folder: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, with_recordings: bool | None = None
 ) -> JobReport:
-    """Return the report of the job whose ranks have written into a folder. While it runs, what is there now counts.
+    """Return the report of a job. While the job runs, it has the figures so far.
 
-    :param folder: The folder that the ranks were given as ``--job`` or ``job_folder``, or several: those of the tasks
-        of an array.
-    :param with_recordings: Read the recordings too: without, the largest RAM of several ranks at one moment has bounds
-        only, and there are no regions. None: where there are 2,000 at most, since each takes a few milliseconds.
-    :raises RecordingError: where a folder cannot be read, or no rank has written into it.
+    :param folder: The folder given as ``--job`` or ``job_folder``, or several.
+    :param with_recordings: Read recordings, for regions and the peak RAM of nodes. None: up to 2,000 recordings.
+    :raises RecordingError: if a folder cannot be read or has no ranks.
     """
     folders = [folder] if isinstance(folder, (str, os.PathLike)) else list(folder)
     records, problems = read_folders([os.fsdecode(one) for one in folders])

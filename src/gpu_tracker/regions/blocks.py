@@ -119,16 +119,14 @@ def region(name: str | float, /, *, sync: Sync | None = None, **attributes: obje
 @overload
 def region(function: Decorated, /) -> Decorated: ...  # noqa: D103, F811
 def region(name: Any, /, *, sync: Sync | None = None, **attributes: object) -> Any:  # noqa: F811
-    """Name a part of a program, whose time and use of the machine are recorded where the program is tracked.
+    """Name a part of a program. Its time and usage are recorded if the program is tracked.
 
-    As a block, ``with region('load', batch=3):`` or ``async with``; as a decorator of functions, coroutine functions
-    and generators, ``@region('step')``, or ``@region`` for a function's own name.
+    Use it as a block (``with`` or ``async with``) or decorator. ``@region`` takes the name of the function.
 
-    :param name: The name, whole up to 1,000 characters; calls of one name are compared and added up.
-    :param sync: Called before the begin and before the end, so that work that a GPU does in the background counts where
-        it was asked for, as ``torch.cuda.synchronize``. Not called where nothing is recorded.
-    :param attributes: What tells this call from others: numbers, truth values and texts, 2,500 bytes in all.
-    :raises TypeError: where ``name`` is neither a text, a number, nor something that can be decorated.
+    :param name: Name, up to 1,000 characters. Calls with one name are added up.
+    :param sync: Called before the start and the end, such as ``torch.cuda.synchronize``, only while a tracker records.
+    :param attributes: Numbers, truth values and texts that distinguish this call, up to 2,500 bytes.
+    :raises TypeError: if ``name`` is no text, number or function.
     """
     if name.__class__ is str:
         if log.active is None and not attributes and sync is None:

@@ -39,23 +39,10 @@ _MEMORY = {
 
 @dataclass(frozen=True, slots=True)
 class CUDAFigures:
-    """What a group of processes did, in the memory unit of the :class:`CUDAUsage` around it.
+    """CUDA calls of several programs. Other fields mean the same as in :class:`CUDAProcess`.
 
-    :ivar processes: Programs that called CUDA; a process that becomes another program counts again.
-    :ivar launches: Kernel launches that succeeded, those by CUDA graphs included.
-    :ivar graph_launches: CUDA graphs that were launched.
-    :ivar synchronisations: Calls that waited for a stream, a device or an event.
-    :ivar synchronising_seconds: Time inside these calls, summed over all threads.
-    :ivar launch_to_sync_seconds: Time between launches and the synchronisations that waited for them, summed over the
-        processes; of one process each moment counts once.
-    :ivar allocations: Allocations that succeeded.
-    :ivar frees: Frees of what was seen allocated.
-    :ivar allocated: All allocations together.
-    :ivar freed: All frees together.
-    :ivar memory_current: Allocated and not freed at the last reading, by processes that had not ended.
-    :ivar memory_max: The most that was allocated and not freed at once: exact where one process used CUDA, else the
-        most of all together at any reading, once a second, and not less than the most of any one of them.
-    :ivar memory_leaked: What processes had not freed when they ended; None while one of them runs.
+    :ivar processes: Programs that called CUDA.
+    :ivar memory_max: Peak of allocated memory; with several programs, read once a second.
     :ivar failed_calls: Calls that returned an error.
     """
 
@@ -77,11 +64,10 @@ class CUDAFigures:
 
 @dataclass(frozen=True, slots=True)
 class CUDADevice:
-    """What one program did on one GPU; fields that :class:`CUDAProcess` has too mean the same.
+    """CUDA calls of one program on one GPU. Other fields mean the same as in :class:`CUDAProcess`.
 
-    :ivar ordinal: The program's own number of the GPU, as cudaSetDevice counts; None: it is not known to which of its
-        GPUs these calls went.
-    :ivar uuid: Which GPU of the machine that was.
+    :ivar ordinal: Number of the GPU inside the program; None: unknown.
+    :ivar uuid: UUID.
     """
 
     ordinal: int | None
@@ -106,13 +92,10 @@ class CUDADevice:
 
 @dataclass(frozen=True, slots=True)
 class CUDAKernel:
-    """The launches of one kernel by one program.
+    """``launches`` of one kernel: its ``name`` in the source and the ``file`` with it.
 
-    :ivar name: As its source has it, or what is known of its address.
-    :ivar file: The executable or library that holds it.
-    :ivar launches: How often it was launched, by a call or by a CUDA graph.
-    :ivar mean_threads: The threads of a launch, on average.
-    :ivar span_seconds: Its part of the time between launches and synchronisations.
+    :ivar mean_threads: Mean threads of a launch.
+    :ivar span_seconds: Its part of ``launch_to_sync_seconds``.
     """
 
     name: str
@@ -124,13 +107,7 @@ class CUDAKernel:
 
 @dataclass(frozen=True, slots=True)
 class CUDAFailure:
-    """Failed calls of one function with one error.
-
-    :ivar function: The function's name, such as ``cudaMalloc``.
-    :ivar error: The number of the error.
-    :ivar error_name: Its name in CUDA's headers.
-    :ivar count: How often.
-    """
+    """``count`` failed calls of a ``function`` with one ``error``, a number, and its ``error_name``."""
 
     function: str
     error: int
@@ -140,40 +117,29 @@ class CUDAFailure:
 
 @dataclass(frozen=True, slots=True)
 class CUDAProcess:
-    """What one program did, in the memory unit of the :class:`CUDAUsage` around it.
+    """CUDA calls of one program: its ``pid``, ``name``, ``command``, ``control_group`` and ``container``.
 
-    :ivar pid: Its process ID.
-    :ivar name: The kernel's name of it.
-    :ivar command: Its command line.
-    :ivar control_group: The control group that it is accounted to, as the kernel names it; None: not known.
-    :ivar container: The ID of its container, where that group's name has one.
-    :ivar ended: Whether it has ended.
-    :ivar seconds: How long it was seen: from its first CUDA call to its end, or that of the tracking.
-    :ivar launches: Kernel launches that succeeded, those by CUDA graphs included.
-    :ivar graph_launches: CUDA graphs that it has launched.
-    :ivar launches_per_second: The same by these seconds; None where they are 0.
-    :ivar active_percent: The part of these seconds in which launched work waited for a synchronisation.
-    :ivar used_cores: CUDA cores that such work could fill at most, on average over these seconds.
-    :ivar mean_threads: The threads of a launch, on average.
-    :ivar streams: Streams to which it has launched.
+    :ivar ended: Whether it ended.
+    :ivar seconds: Time from the first CUDA call to the end.
+    :ivar launches: Successful kernel launches, CUDA graphs included; also ``launches_per_second``.
+    :ivar graph_launches: Launched CUDA graphs.
+    :ivar active_percent: Share of ``seconds`` between a launch and the synchronisation that waited for it.
+    :ivar used_cores: CUDA cores that this work could fill at most, on average.
+    :ivar mean_threads: Mean threads of a launch.
+    :ivar streams: Streams with launches.
     :ivar synchronisations: Calls that waited for a stream, a device or an event.
-    :ivar synchronising_seconds: Time inside these calls, summed over all threads.
-    :ivar copies: Blocking copies that succeeded.
-    :ivar launch_to_sync_seconds: Time between launches and the synchronisations that waited for them, each moment once.
-    :ivar allocations: Allocations that succeeded.
-    :ivar frees: Frees of what was seen allocated.
-    :ivar allocated: All allocations together.
-    :ivar freed: All frees together.
-    :ivar memory_current: Allocated and not freed; 0 once it has ended.
-    :ivar memory_max: The most of it at once.
-    :ivar memory_leaked: What it had not freed at its end; None while it runs.
-    :ivar host_allocations: Allocations of page-locked memory of the host that succeeded.
-    :ivar host_memory_current: Page-locked memory of the host that is allocated and not freed; 0 once it has ended.
-    :ivar host_memory_max: The most of it at once.
-    :ivar devices: By GPU.
-    :ivar kernels_total: Different kernels that it has launched.
-    :ivar kernels: Of these the ones that it launched most often, and those with the most time.
-    :ivar failures: The failed calls, the most frequent first.
+    :ivar synchronising_seconds: Time inside these calls, summed over threads.
+    :ivar copies: Successful blocking copies.
+    :ivar launch_to_sync_seconds: Time from launches to the synchronisations that waited for them. It is not GPU time.
+    :ivar allocations: Successful allocations; ``allocated`` is their sum.
+    :ivar frees: Frees of observed allocations; ``freed`` is their sum.
+    :ivar memory_current: Allocated and not freed; 0 after the end. Its peak is ``memory_max``.
+    :ivar memory_leaked: Memory not freed at the end; None while it runs.
+    :ivar host_allocations: Allocations of page-locked host memory; also ``host_memory_current`` and
+        ``host_memory_max``.
+    :ivar devices: :class:`.CUDADevice` of each GPU.
+    :ivar kernels: Each :class:`.CUDAKernel` with the most launches or time, of ``kernels_total``.
+    :ivar failures: Each :class:`.CUDAFailure`, most frequent first.
     """
 
     pid: int
@@ -212,16 +178,7 @@ class CUDAProcess:
 
 @dataclass(frozen=True, slots=True)
 class CUDAGpu:
-    """A GPU on which the processes called CUDA.
-
-    :ivar uuid: Its UUID.
-    :ivar vendor: ``nvidia``.
-    :ivar model: The product's name.
-    :ivar driver: The version of the driver.
-    :ivar mig: The MIG profile; None: not a MIG device.
-    :ivar cores: Its CUDA cores.
-    :ivar memory: Its memory.
-    """
+    """A GPU: ``uuid``, ``vendor``, ``model``, ``driver``, ``mig`` (MIG profile), ``cores`` and ``memory``."""
 
     uuid: str
     vendor: str
@@ -234,18 +191,14 @@ class CUDAGpu:
 
 @dataclass(frozen=True, slots=True)
 class CUDAUsage:
-    """What a tracked run did with CUDA.
+    """:class:`.CUDAFigures` of ``main``, ``descendants`` and ``combined``. Memory is in ``unit``.
 
-    :ivar problem: Why there are no figures, or why they end early, in a sentence; None: nothing is wrong.
-    :ivar unit: The unit of all memory here: that of the GPU RAM.
-    :ivar engine: How the calls were seen: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
-    :ivar seconds: How long the calls were observed.
-    :ivar main: The tracked process itself.
-    :ivar descendants: All processes that it started, directly or not.
-    :ivar combined: The tracked process and its descendants together.
-    :ivar processes: By program, in the order of their first CUDA calls.
-    :ivar gpus: The GPUs that they used, as far as it is known which these were.
-    :ivar notes: What is missing or inexact, a sentence each.
+    :ivar problem: Why figures are missing or end early.
+    :ivar engine: How calls were observed: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
+    :ivar seconds: How long calls were observed.
+    :ivar processes: Each :class:`.CUDAProcess`, by first CUDA call.
+    :ivar gpus: Each known :class:`.CUDAGpu`.
+    :ivar notes: Sentences about missing or inexact figures.
     """
 
     problem: str | None

@@ -13,19 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a run was sampled.
+    """How a run was sampled. ``str()`` returns it as text.
 
-    :ivar samples: The samples that were taken, with the first and the last one. The first moments of a run get some
-        more.
-    :ivar late: Samples that began more than a tenth of the sampling interval, and more than 2 ms, after their point of
-        the grid, because the machine was busy.
-    :ivar skipped: Points of the grid without a sample, because the one before took too long, or because
-        ``max_overhead_percent`` did not suffice.
-    :ivar mean_interval: Seconds between the samples on the grid, on average; None if no point has passed. If points
-        were skipped at the end, the time from there to the last sample counts as well.
-    :ivar cpu_seconds: The CPU time of the sampler, its start included.
-    :ivar lower_bounds: The figures that may be too low, with the reasons: the keys are the paths of the figures in the
-        result, such as ``max_ram.combined.total_rss``.
+    :ivar samples: Number of samples.
+    :ivar late: Samples that began late because the machine was busy.
+    :ivar skipped: Samples left out because the one before took too long or ``max_overhead_percent`` was reached.
+    :ivar mean_interval: Mean seconds between regular samples.
+    :ivar cpu_seconds: CPU time of the sampler.
+    :ivar lower_bounds: Reasons by path of the figures that may be too low.
     """
 
     samples: int

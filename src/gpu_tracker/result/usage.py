@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RSSValues:
-    """Resident memory of a process or of a group of processes, in the unit of the :class:`MaxRAM` around it.
+    """Peak resident memory (RSS). Each value is a peak of its own.
 
-    :ivar total_rss: The most physical memory that was resident at once; a page shared inside the group counts once.
-    :ivar private_rss: The most that was mapped by one process alone; None elsewhere than on Linux.
-    :ivar shared_rss: The most that was mapped by more than one process, each page counted once; likewise None.
+    :ivar total_rss: Resident memory. Pages shared inside the group count once.
+    :ivar private_rss: Memory mapped by one process alone (Linux).
+    :ivar shared_rss: Memory mapped by several processes, each page once (Linux).
     """
 
     total_rss: float | None
@@ -34,14 +34,9 @@ class RSSValues:
 
 @dataclass(frozen=True, slots=True)
 class MaxRAM:
-    """The most RAM that was in use.
+    """Peak RAM in ``unit``: ``system``, and :class:`RSSValues` of ``main``, ``descendants`` and ``combined``.
 
-    :ivar unit: The unit of every value here.
-    :ivar system_capacity: All RAM of the machine.
-    :ivar system: The most that was in use on the whole machine.
-    :ivar main: The tracked process itself.
-    :ivar descendants: All processes that it started, directly or not.
-    :ivar combined: The tracked process and its descendants together.
+    ``system_capacity`` is the RAM of the machine.
     """
 
     unit: str
@@ -54,14 +49,9 @@ class MaxRAM:
 
 @dataclass(frozen=True, slots=True)
 class MaxGPURAM:
-    """The most GPU RAM that was in use, summed over all GPUs of the machine.
+    """Peak GPU RAM of all GPUs, in ``unit``; 0.0 without a GPU.
 
-    :ivar unit: The unit of every value here.
-    :ivar system_capacity: The memory of all GPUs; 0.0 without a GPU.
-    :ivar system: The most that was in use by anybody.
-    :ivar main: The tracked process itself.
-    :ivar descendants: All processes that it started, directly or not.
-    :ivar combined: The tracked process and its descendants together.
+    It has ``system_capacity``, ``system``, ``main``, ``descendants`` and ``combined``.
     """
 
     unit: str
@@ -74,12 +64,10 @@ class MaxGPURAM:
 
 @dataclass(frozen=True, slots=True)
 class ProcessingUnitPercentages:
-    """How busy processing units were.
+    """Utilization of cores or GPUs. Two busy cores are 200 % as a sum.
 
-    :ivar max_sum_percent: The most at any time, summed over the units: two busy cores are 200.0.
-    :ivar max_hardware_percent: The same divided by the number of units that were expected to be used.
-    :ivar mean_sum_percent: The mean over the tracked time, weighted by time, summed over the units.
-    :ivar mean_hardware_percent: The same divided by the number of units that were expected to be used.
+    ``max_sum_percent`` and ``mean_sum_percent`` are the peak and the mean. Divided by the expected units they are
+    ``max_hardware_percent`` and ``mean_hardware_percent``.
     """
 
     max_sum_percent: float | None
@@ -90,17 +78,11 @@ class ProcessingUnitPercentages:
 
 @dataclass(frozen=True, slots=True)
 class CPUUtilization:
-    """How busy the CPU was.
+    """:class:`ProcessingUnitPercentages` of ``system``, ``main``, ``descendants`` and ``combined``.
 
-    :ivar system_core_count: The logical cores of the machine, by which the system's hardware percentages are divided.
-    :ivar n_expected_cores: The cores by which all other hardware percentages are divided.
-    :ivar system: The whole machine.
-    :ivar main: The tracked process itself.
-    :ivar descendants: All processes that it started, directly or not, those that ended between two samples included.
-    :ivar combined: The tracked process and its descendants together.
-    :ivar main_n_threads: The most threads of the tracked process in any one sample.
-    :ivar descendants_n_threads: The most threads of its descendants together in any one sample.
-    :ivar combined_n_threads: The most threads of all of them together in any one sample.
+    :ivar system_core_count: Logical cores of the machine; 100 % of the hardware for ``system``.
+    :ivar n_expected_cores: 100 % of the hardware for the others.
+    :ivar main_n_threads: Most threads of main in one sample; also ``descendants_n_threads`` and ``combined_n_threads``.
     """
 
     system_core_count: int | None
@@ -116,11 +98,11 @@ class CPUUtilization:
 
 @dataclass(frozen=True, slots=True)
 class GPUUtilization:
-    """How busy the GPUs were, whoever used them.
+    """GPU utilization by all programs, not only yours.
 
-    :ivar system_gpu_count: The GPUs of the machine.
-    :ivar n_expected_gpus: The GPUs over which the percentages are taken.
-    :ivar gpu_percentages: Summed over those GPUs; 0.0 without a GPU.
+    :ivar system_gpu_count: GPUs of the machine.
+    :ivar n_expected_gpus: GPUs that count.
+    :ivar gpu_percentages: :class:`ProcessingUnitPercentages`; 0.0 without a GPU.
     """
 
     system_gpu_count: int | None
@@ -130,13 +112,7 @@ class GPUUtilization:
 
 @dataclass(frozen=True, slots=True)
 class GPUMemory:
-    """The most memory of one GPU that was in use, in the unit of the :class:`GPUUse` around it.
-
-    :ivar system: By anybody.
-    :ivar main: By the tracked process itself.
-    :ivar descendants: By all processes that it started, directly or not.
-    :ivar combined: By the tracked process and its descendants together.
-    """
+    """Peak memory of one GPU: ``system``, ``main``, ``descendants``, ``combined``."""
 
     system: float | None
     main: float | None
@@ -146,11 +122,7 @@ class GPUMemory:
 
 @dataclass(frozen=True, slots=True)
 class GPUPercentages:
-    """How busy one GPU was: the part of the time in which some kernel ran.
-
-    :ivar max_percent: The most at any time.
-    :ivar mean_percent: The mean, weighted by time.
-    """
+    """Share of time in which a kernel ran: ``max_percent`` and ``mean_percent``."""
 
     max_percent: float | None
     mean_percent: float | None
@@ -158,19 +130,15 @@ class GPUPercentages:
 
 @dataclass(frozen=True, slots=True)
 class GPUUse:
-    """One GPU that the tracked processes used, or that they were restricted to and left unused.
+    """One GPU: ``index`` in PCI bus order of its vendor, from 0; ``vendor``, ``uuid`` and ``name``.
 
-    :ivar index: Its place in PCI bus order among the GPUs of its vendor, from 0.
-    :ivar vendor: ``nvidia``, ``amd``, ``intel`` or ``drm``.
-    :ivar uuid: Its UUID.
-    :ivar name: The name of the product.
-    :ivar unit: The unit of ``capacity`` and ``max_ram``.
-    :ivar capacity: Its memory. None in MIG mode: programs can use a part of it only.
-    :ivar max_ram: The most of it that was in use.
-    :ivar utilization: How busy it was, whoever used it.
-    :ivar own_utilization: How busy the tracked processes kept it. None in MIG mode, in containers with process IDs of
-        their own, and for GPUs whose driver does not report it by process.
-    :ivar others_used_it: Other processes were on it as well; None: there may have been some that cannot be seen.
+    :ivar unit: Unit of ``capacity`` and ``max_ram``.
+    :ivar capacity: Memory of the GPU; None in MIG mode.
+    :ivar max_ram: :class:`.GPUMemory`.
+    :ivar utilization: :class:`.GPUPercentages` by all programs.
+    :ivar own_utilization: :class:`.GPUPercentages` by the tracked processes. None in MIG mode, in containers with their
+        own process IDs, and if the driver does not report it.
+    :ivar others_used_it: Whether other processes used it. None: hidden processes may have.
     """
 
     index: int
@@ -187,11 +155,7 @@ class GPUUse:
 
 @dataclass(frozen=True, slots=True)
 class ComputeTime:
-    """How long was tracked.
-
-    :ivar unit: The unit of ``time``.
-    :ivar time: Wall time from the start to the stop.
-    """
+    """Wall ``time`` from start to stop, in ``unit``."""
 
     unit: str
     time: float
@@ -199,23 +163,18 @@ class ComputeTime:
 
 @dataclass(frozen=True, slots=True)
 class IOValues:
-    """What a process or a group of processes read and wrote, in the unit of the :class:`IOUsage` around it.
+    """I/O of one or more processes. Peak rates are over half a second or more.
 
-    :ivar read: From storage: what was in the page cache already does not count.
-    :ivar written: To storage, at the moment at which it got into the page cache.
-    :ivar cancelled: What of that never got to storage, since its file was removed or cut before (Linux).
-    :ivar read_by_calls: With calls such as ``read(2)``, from whatever: files, pipes, terminals. Sockets and mapped
-        files are not in it.
-    :ivar written_by_calls: The same with ``write(2)``.
-    :ivar max_read_per_second: The most of ``read`` in any half a second, and so for the next three, a second.
-    :ivar max_written_per_second: Of ``written``.
-    :ivar max_read_by_calls_per_second: Of ``read_by_calls``.
-    :ivar max_written_by_calls_per_second: Of ``written_by_calls``.
-    :ivar minor_page_faults: Page faults that needed no storage (Linux).
-    :ivar major_page_faults: Those that did (Linux).
-    :ivar voluntary_context_switches: How often a thread has waited for something. Known of a command with all that it
-        has waited for, and of a process that has tracked itself; else None.
-    :ivar involuntary_context_switches: How often a thread had to leave its core to another.
+    :ivar read: Read from storage, without the page cache. ``max_read_per_second`` is its peak rate.
+    :ivar written: Written to the page cache for storage. Peak rate: ``max_written_per_second``.
+    :ivar cancelled: Part of ``written`` deleted before it reached storage (Linux).
+    :ivar read_by_calls: Read by calls such as ``read(2)``, except sockets and mapped files. Peak rate:
+        ``max_read_by_calls_per_second``.
+    :ivar written_by_calls: Written by calls such as ``write(2)``. Peak rate: ``max_written_by_calls_per_second``.
+    :ivar minor_page_faults: Page faults without storage access (Linux).
+    :ivar major_page_faults: Page faults with storage access (Linux).
+    :ivar voluntary_context_switches: How often threads waited. Known for commands and for a process that tracks itself.
+    :ivar involuntary_context_switches: How often threads were moved off a core.
     """
 
     read: float | None
@@ -235,13 +194,9 @@ class IOValues:
 
 @dataclass(frozen=True, slots=True)
 class IOUsage:
-    """What was read and written (Linux).
+    """:class:`.IOValues` of ``main``, ``descendants`` and ``combined``. Sizes are in ``unit``, rates per second.
 
-    :ivar unit: The unit of every size here; rates are in that unit a second.
-    :ivar main: The tracked process itself.
-    :ivar descendants: All processes that it started, directly or not.
-    :ivar combined: The tracked process and its descendants together, also of what no sample has seen where one of them
-        has waited for it.
+    ``combined`` includes unsampled children that a process waited for.
     """
 
     unit: str
@@ -252,13 +207,9 @@ class IOUsage:
 
 @dataclass(frozen=True, slots=True)
 class GPUEnergy:
-    """The energy of one GPU that was used, as a whole device.
+    """``joules`` of one whole GPU, with its ``uuid``. None for runs below 1 s, for MIG devices and without a counter.
 
-    :ivar uuid: Its UUID.
-    :ivar joules: From the first sample to the last; None for runs of less than a second, where the GPU has no counter,
-        and where the tracked processes used a MIG device, which is a part of it.
-    :ivar others_used_it: Processes that were not tracked were on it as well; None where some may have been that cannot
-        be seen: those of other users without root, and those of other containers.
+    :ivar others_used_it: Whether other processes used it. None: hidden processes may have.
     """
 
     uuid: str
@@ -268,13 +219,11 @@ class GPUEnergy:
 
 @dataclass(frozen=True, slots=True)
 class EnergyUsage:
-    """The energy of the devices that the tracked processes used. Nothing is estimated, and nothing divided by share.
+    """Energy of the used devices in ``unit`` (joules). Nothing is estimated or divided.
 
-    :ivar unit: The unit of every value here: joules.
-    :ivar gpu: All GPUs that they were seen on, added up: 0.0 where there was none.
-    :ivar gpus: Each of these.
-    :ivar cpu_packages: All CPU packages of the machine, whoever used them; None where the system does not let them be
-        read, as most do for ordinary users.
+    :ivar gpu: All used GPUs; 0.0 without one.
+    :ivar gpus: :class:`.GPUEnergy` of each.
+    :ivar cpu_packages: All CPU packages, for all programs. Most systems let only root read it.
     """
 
     unit: str
@@ -285,28 +234,18 @@ class EnergyUsage:
 
 @dataclass(frozen=True, slots=True)
 class GPUActivity:
-    """How busy the parts of a GPU that the run used were, by the GPU's own counters, whoever used it.
+    """Activity inside one GPU, by its own counters and for all programs. A maximum is the highest mean of one second.
 
-    Means are weighted by time. A maximum is the largest mean of any second.
+    ``index``, ``vendor`` and ``uuid`` are as in :class:`.GPUUse`.
 
-    :ivar index: Its place in PCI bus order among the GPUs of its vendor, from 0.
-    :ivar vendor: ``nvidia``, ``amd``, ``intel`` or ``drm``.
-    :ivar uuid: Its UUID.
-    :ivar gpu_instance: The ID of the MIG GPU instance; None: the figures are those of the whole GPU.
-    :ivar unit: The unit of sizes, which are per second.
-    :ivar sm_mean_percent: Multiprocessors (SMs) that worked. 100 % is all of them, all the time.
-    :ivar sm_max_percent: The most of it.
-    :ivar occupancy_mean_percent: Warps on the multiprocessors, of all that these can hold.
-    :ivar occupancy_max_percent: The most of it.
-    :ivar tensor_mean_percent: Time in which tensor cores worked.
-    :ivar tensor_max_percent: The most of it.
-    :ivar dram_mean_percent: Bandwidth of its memory that was used.
-    :ivar dram_max_percent: The most of it.
-    :ivar pcie_sent_mean_per_second: Sent through PCIe.
-    :ivar pcie_received_mean_per_second: Received through PCIe.
-    :ivar nvlink_sent_mean_per_second: Sent through all NVLinks.
-    :ivar nvlink_received_mean_per_second: Received through all NVLinks.
-    :ivar problem: Why figures are unknown, or a reading has failed; None: neither.
+    :ivar gpu_instance: MIG GPU instance; None: the whole GPU.
+    :ivar sm_mean_percent: Busy multiprocessors (SMs); also ``sm_max_percent``.
+    :ivar occupancy_mean_percent: Resident warps, of all that fit; also ``occupancy_max_percent``.
+    :ivar tensor_mean_percent: Time with busy tensor cores; also ``tensor_max_percent``.
+    :ivar dram_mean_percent: Used memory bandwidth; also ``dram_max_percent``.
+    :ivar pcie_sent_mean_per_second: Sent over PCIe, in ``unit``; also ``pcie_received_mean_per_second``.
+    :ivar nvlink_sent_mean_per_second: Sent over NVLink; also ``nvlink_received_mean_per_second``.
+    :ivar problem: Why figures are unknown.
     """
 
     index: int
@@ -331,19 +270,17 @@ class GPUActivity:
 
 @dataclass(frozen=True, slots=True)
 class ControlGroupUsage:
-    """What the control groups of the tracked process allowed at the start of the run, and what was killed in its group.
+    """Limits of the control groups at the start, and processes killed for lack of memory (out of memory).
 
-    A limit is the tightest of the group and of those around it, as far as they are visible; where nothing limits the
-    process, that is what the machine has. None is unknown.
+    A limit is the tightest visible one, or what the machine has.
 
-    :ivar unit: The unit of ``memory_limit``: that of RAM.
-    :ivar folder: The folder of the group whose memory it uses.
-    :ivar memory_limit: The RAM that all processes of the group may use together.
-    :ivar cpu_limit: The cores that all of them may keep busy, by a quota of CPU time: 1.5 is one and a half.
-    :ivar allowed_cores: The smaller of ``cpu_limit`` and the cores on which the process may run (its affinity), as far
-        as they are known.
-    :ivar oom_kills: How many processes of the group were killed for lack of memory during the run, tracked or not.
-    :ivar problem: A sentence that says so; None where none was killed.
+    :ivar unit: Unit of ``memory_limit``.
+    :ivar folder: Folder of the group.
+    :ivar memory_limit: RAM that the group may use.
+    :ivar cpu_limit: Cores that the quota allows, such as 1.5.
+    :ivar allowed_cores: The smaller of ``cpu_limit`` and the cores of the affinity.
+    :ivar oom_kills: Killed processes of the group, tracked or not.
+    :ivar problem: A sentence about these kills.
     """
 
     unit: str
@@ -357,20 +294,16 @@ class ControlGroupUsage:
 
 @dataclass(frozen=True, slots=True)
 class JobIdentity:
-    """The place of the tracked process in a job. What its launcher does not say is None.
+    """The job and the rank of a process. Unknown fields are None.
 
-    :ivar launcher: What has started it: ``slurm``, ``openmpi``, ``mpich``, ``flux``, ``pals``, ``torchrun``, ``ray``,
-        ``kubernetes``, ``parallel`` and others; where launchers are nested, the innermost.
-    :ivar job: The ID of the job, the scheduler's where there is one. All tasks of an array have the same.
-    :ivar array_task: Which task of an array it is.
-    :ivar array_size: How many tasks the array has.
-    :ivar step: The step of the job, or what the inner launcher calls itself.
-    :ivar rank: Which process of the step it is, mostly from 0.
-    :ivar size: How many there are in the step.
-    :ivar local_rank: Which it is on its node.
-    :ivar local_size: How many there are on its node.
-    :ivar node: The name of the node, as the launcher knows it; else that of the machine.
-    :ivar attempt: How often it was started again before.
+    :ivar launcher: The innermost of ``slurm``, ``openmpi``, ``mpich``, ``flux``, ``pals``, ``torchrun``, ``ray``,
+        ``kubernetes``, ``parallel`` and others.
+    :ivar job: Job ID. ``array_task`` is the task of an array, ``array_size`` the number of tasks.
+    :ivar step: Step of the job.
+    :ivar rank: Rank in the step, of ``size`` ranks.
+    :ivar local_rank: Rank on the node, of ``local_size`` ranks.
+    :ivar node: Name of the node.
+    :ivar attempt: Restarts before this attempt.
     """
 
     launcher: str
@@ -388,25 +321,19 @@ class JobIdentity:
 
 @dataclass(frozen=True, slots=True)
 class OwnGroupUsage:
-    """What the kernel has counted in the control group that a command had for itself (``--cgroup``).
+    """The kernel's figures of a command's own control group (``--cgroup``), daemons included.
 
-    All processes count that were ever in it: descendants that nobody has waited for, daemons, and samplers of trackers
-    within the command. gpu-tracker itself is outside.
+    Sizes are in ``unit``.
 
-    :ivar unit: The unit of ``memory_peak``, ``read`` and ``written``.
-    :ivar made_in: ``cgroup v2``, ``cgroup v1``, ``cgroup v1 and v2``, or ``systemd scope``; None: there was none.
-    :ivar memory_peak: The most memory that was charged to it at once, the page cache of files that it has read or
-        written and kernel memory included: not RSS.
-    :ivar cpu_seconds: CPU time, exactly.
-    :ivar user_cpu_seconds: That part of it which was spent outside of the kernel.
-    :ivar system_cpu_seconds: The part in the kernel.
-    :ivar read: From storage devices.
-    :ivar written: To storage devices, as far as it has got there by the end. Version 1 does not know it.
-    :ivar max_tasks: The most threads at once, with the first one of each process, and with processes that have ended
-        and were not waited for.
-    :ivar oom_kills: Processes that the kernel has killed in it for lack of memory.
-    :ivar left_processes: Those that were still running when the command had ended, and were ended then.
-    :ivar problem: Why there was none, or what it does not count; None: nothing.
+    :ivar made_in: ``cgroup v2``, ``cgroup v1``, ``cgroup v1 and v2`` or ``systemd scope``; None: no group.
+    :ivar memory_peak: Peak of charged memory, with page cache and kernel memory. It is not RSS.
+    :ivar cpu_seconds: CPU time: ``user_cpu_seconds`` and ``system_cpu_seconds``.
+    :ivar read: Read from storage.
+    :ivar written: Written to storage by the end; None in version 1.
+    :ivar max_tasks: Most threads at once.
+    :ivar oom_kills: Processes killed for lack of memory.
+    :ivar left_processes: Processes that outlived the command and were ended.
+    :ivar problem: Why there is no group, or what is not counted.
     """
 
     unit: str
@@ -425,12 +352,7 @@ class OwnGroupUsage:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What a run suggests for the next one.
-
-    :ivar rule: The name of the rule: ``docs/reading.rst`` lists them.
-    :ivar text: The advice, with its figures.
-    :ivar figures: The figures by their names, in bytes, seconds, percent and counts.
-    """
+    """One suggestion: its ``rule``, its ``text``, and its ``figures`` in bytes, seconds, percent and counts."""
 
     rule: str
     text: str
@@ -439,36 +361,29 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ResourceUsage:
-    """All that a tracked run used.
+    """The result of a run. ``str()`` returns the report as text.
 
-    ``str()`` of it is the report as text, ``repr()`` one line of a few figures. Two with the same figures are equal. It
-    can be pickled.
+    Optional fields are None or empty if they were not asked for, do not apply or are unknown. Reports omit them then.
 
-    :ivar max_ram: The most RAM.
-    :ivar max_gpu_ram: The most GPU RAM.
-    :ivar cpu_utilization: How busy the CPU was.
-    :ivar gpu_utilization: How busy the GPUs were.
-    :ivar compute_time: How long it took.
-    :ivar gpus: Each GPU that it used, and each that it was restricted to and left unused, by index. None, and in no
-        report, on a machine without GPUs, and if the driver does not work.
-    :ivar cuda: What it did with CUDA, see :class:`.CUDAUsage`. This and what follows are None
-        where they were not asked for (``sections``), and then they are in no report.
-    :ivar io: What it read and wrote.
-    :ivar energy: The energy of the devices that it used.
-    :ivar gpu_activity: How busy the parts of each GPU that it used were. Also None if these GPUs are unknown.
-    :ivar control_group: What its control groups allowed; None, and in no report, where that was all that the machine
-        has and no process was killed for lack of memory.
-    :ivar job: Which rank of which job it was; None, and in no report, where no launcher had started it.
-    :ivar own_group: What the control group of the command has used; None, and in no report, where none was asked for.
-    :ivar termination_reason: Which limit has ended the command: ``time_limit``, ``cpu_limit``, ``memory_limit`` or
-        ``gpu_memory_limit``; ``killed`` if the run was killed with its tracker, or has ended without a stop; None,
-        and in no report, where neither is so.
-    :ivar exceeded_limits: Limits that the command has exceeded without being ended: it had ended by itself before a
-        sample showed that. None, and in no report, where there are none.
-    :ivar advice: What the run suggests for the next one, the most urgent first. Only ``gpu-tracker`` and its commands
-        make it. Empty, and in no report, if there is none.
-    :ivar lower_bounds: The paths of the figures that may be too low, such as ``max_ram.combined.total_rss``; the
-        reasons are in :attr:`gpu_tracker.Tracker.sampling`. Empty, and in no report, if there are none.
+    :ivar max_ram: :class:`MaxRAM`.
+    :ivar max_gpu_ram: :class:`MaxGPURAM`.
+    :ivar cpu_utilization: :class:`CPUUtilization`.
+    :ivar gpu_utilization: :class:`GPUUtilization`.
+    :ivar compute_time: :class:`ComputeTime`.
+    :ivar gpus: Each GPU used, and each selected GPU left unused: :class:`.GPUUse`.
+    :ivar cuda: :class:`.CUDAUsage`.
+    :ivar io: :class:`.IOUsage`.
+    :ivar energy: :class:`.EnergyUsage`.
+    :ivar gpu_activity: :class:`.GPUActivity` of each used GPU.
+    :ivar control_group: :class:`.ControlGroupUsage`, if its limits are below the machine's or a process was killed for
+        lack of memory.
+    :ivar job: :class:`~gpu_tracker.JobIdentity`.
+    :ivar own_group: :class:`.OwnGroupUsage` (``--cgroup``).
+    :ivar termination_reason: The limit that ended the command: ``time_limit``, ``cpu_limit``, ``memory_limit`` or
+        ``gpu_memory_limit``. ``killed``: the run was killed or has no recorded end.
+    :ivar exceeded_limits: Limits that the command exceeded just before it ended by itself.
+    :ivar advice: Each :class:`.Advice`, most urgent first. Only the command line gives advice.
+    :ivar lower_bounds: Paths of figures that may be too low, such as ``max_ram.combined.total_rss``.
     """
 
     max_ram: MaxRAM
@@ -499,10 +414,7 @@ class ResourceUsage:
         return f'<ResourceUsage {make("usage as line", self)}>'
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the report has as JSON, which :func:`json.dumps` takes as it is.
-
-        The keys are the names of the fields; sections that were not asked for are left out.
-        """
+        """Return the report as a dictionary for :func:`json.dumps`, with the names of the fields as keys."""
         return {
             name: _plain(value)
             for name, value in asdict(self).items()
@@ -511,21 +423,20 @@ class ResourceUsage:
 
     @staticmethod
     def from_dict(report: Mapping[str, Any]) -> ResourceUsage:
-        """Return the result that :meth:`to_dict` has made ``report`` of.
+        """Return the result in a dictionary of :meth:`to_dict`.
 
-        Figures that an older version did not report are None; keys that are unknown here are left out.
+        Missing figures are None, unknown keys are ignored.
 
-        :raises ValueError: where ``report`` is something else: a :class:`~gpu_tracker.errors.ReportError`.
+        :raises ValueError: if ``report`` is no report.
         """
         usage: ResourceUsage = make('usage of dictionary', report)
         return usage
 
     @staticmethod
     def from_json(text: str | bytes) -> ResourceUsage:
-        """Return the result that a report in JSON holds, such as one of ``gpu-tracker -f json``.
+        """Return the result in a JSON report, such as one of ``gpu-tracker -f json``.
 
-        :param text: What its file holds: ``ResourceUsage.from_json(Path('usage.json').read_bytes())``.
-        :raises ValueError: where ``text`` is something else, as in :meth:`from_dict`.
+        :raises ValueError: if ``text`` is no report.
         """
         usage: ResourceUsage = make('usage of JSON', text)
         return usage

@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 
 
 class SubTrackingAnalyzer:
-    """Puts together what a tracker has measured and when code blocks were going on.
+    """Combines measurements with code blocks. It reads CSV, SQLite and recordings.
 
-    Both files may be CSV or SQLite, of gpu-tracker 5 or of this one, or a recording: one that is given twice has both.
-
-    :param tracking_file: The path of what a tracker has measured; None where only code blocks are asked for.
-    :param sub_tracking_file: The path of the code blocks.
-    :raises ValueError: from each method, where a file is something else; OSError: where it cannot be read.
+    :param tracking_file: Measurements of a tracker, or None.
+    :param sub_tracking_file: Code blocks.
+    :raises ValueError: from each method, if a file has something else.
+    :raises OSError: from each method, if a file cannot be read.
     """
 
     def __init__(self, tracking_file: str | os.PathLike[str] | None, sub_tracking_file: str | os.PathLike[str]) -> None:
@@ -40,22 +39,22 @@ class SubTrackingAnalyzer:
         return sorted(self._blocks)
 
     def combine_sub_tracking_files(self, files: Iterable[str | os.PathLike[str]]) -> None:
-        """Write the code blocks of several files to a new one, the ``sub_tracking_file``.
+        """Write the code blocks of several files to ``sub_tracking_file``.
 
-        :raises ValueError: where that is there already.
+        :raises ValueError: if that exists.
         """
         block_file.combine(self._sub_tracking_file, [os.fsdecode(file) for file in files])
 
     def load_timestamp_pairs(self, code_block_name: str) -> list[tuple[float, float]]:
-        """Return the Unix times of the start and the stop of each call of a code block that has ended.
+        """Return the Unix times of start and stop of each ended call.
 
-        Calls that a recording has summed up are one pair: the start of the first, the stop of the last.
+        Calls added up in a recording are one pair.
         """
         block = self._blocks.get(code_block_name, BlockCalls())
         return [(call.start, call.stop) for call in block.calls]
 
     def load_timepoints(self, timestamp_pairs: Iterable[tuple[float, float]]) -> Any:  # noqa: ANN401 - as above
-        """Return what was measured from the start to the stop of any pair, as a :class:`pandas.DataFrame`."""
+        """Return the measurements within any pair, as a :class:`pandas.DataFrame`."""
         measured = self._measured
         columns = measured.rows(measured.ranges(timestamp_pairs))
         pandas = results.pandas('the result of load_timepoints()')
@@ -64,12 +63,12 @@ class SubTrackingAnalyzer:
         return frame.astype(dict.fromkeys(threads, int))
 
     def overall_timepoint_results(self) -> Any:  # noqa: ANN401 - as above
-        """Return the statistics of each measurement over all points of time, as a :class:`pandas.DataFrame`."""
+        """Return statistics of the whole run, as a :class:`pandas.DataFrame`."""
         statistics = self._measured.statistics()
         return results.statistics_frame(statistics, 'the result of overall_timepoint_results()')
 
     def sub_tracking_results(self) -> SubTrackingResults:
-        """Return what was used in the whole run and in each code block."""
+        """Return a :class:`~gpu_tracker.sub_tracker.SubTrackingResults`."""
         measured = self._measured
         blocks = self._blocks
         found = [_block_results(name, blocks[name], measured) for name in sorted(blocks)]

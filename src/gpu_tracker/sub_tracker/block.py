@@ -24,20 +24,13 @@ _ID_BYTES = 6
 
 
 class SubTracker:
-    """A code block whose calls are written to a file, one row at the start and one at the stop of each.
+    """A code block of gpu-tracker 5. It writes a row at each start and stop.
 
-    An object may be entered several times, also while it is entered: by recursion, other threads and asyncio tasks,
-    and by processes that are forked later. Rows that cannot be written are lost with one warning; the block itself
-    never fails.
-
-    :param code_block_name: The name of the block; ``path:attribute`` where not given, with the path of the source file
-        relative to the working folder.
-    :param code_block_attribute: What follows the path in such a name; the number of the line where not given.
-    :param sub_tracking_file: A path that ends in ``.csv`` or ``.sqlite``; where not given, ``PID.csv`` in the working
-        folder, with the id of the process that the block runs in.
-    :param overwrite: Whether rows that an earlier run has left in the file are removed, at the first row of this run.
-        Otherwise new rows follow them.
-    :raises ValueError: where the path has another ending.
+    :param code_block_name: Name. None: ``path:attribute``.
+    :param code_block_attribute: Part after the path. None: the line number.
+    :param sub_tracking_file: Path ending in ``.csv`` or ``.sqlite``. None: ``PID.csv``.
+    :param overwrite: Remove rows of an earlier run.
+    :raises ValueError: if the path has another ending.
     """
 
     def __init__(
@@ -114,13 +107,11 @@ def sub_track(
     sub_tracking_file: str | os.PathLike[str] | None = None,
     overwrite: bool = False,  # noqa: FBT001, FBT002 - the documented interface
 ) -> Callable[[Function], Function]:
-    """Return a decorator that makes each call of a function a block of :class:`SubTracker`.
+    """Decorate a function: each call is a block of :class:`SubTracker`, with the same parameters.
 
-    The block of a coroutine function lasts until the coroutine ends, that of a generator function from the first item
-    asked for until the last. The parameters are those of :class:`SubTracker`, with another default name: the absolute
-    path of the source file, a colon and the name of the function, or ``code_block_attribute`` in place of that.
+    The default name is ``path:function``.
 
-    :raises ValueError: where the path of the file has another ending than ``.csv`` or ``.sqlite``.
+    :raises ValueError: if the path has another ending than ``.csv`` or ``.sqlite``.
     """
     source = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - as above
     path = _checked(sub_tracking_file)

@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
 
 class ComparisonResults:
-    """One statistic of several runs beside each other.
+    """One statistic of several runs.
 
-    :ivar code_blocks_missing: The blocks that are not in all runs, with the names of the runs that have them.
-
-    :param overall_resource_usage: By measurement, the value of each run.
-    :param code_block_resource_usage: By measurement and code block, the value of each run.
-    :param code_block_compute_time: By code block, the time of each run in seconds.
+    :ivar code_blocks_missing: Blocks missing in a run, with the runs that have them.
+    :ivar overall_resource_usage: Values of the runs by measurement.
+    :ivar code_block_resource_usage: Values by measurement and block.
+    :ivar code_block_compute_time: Seconds by block.
     """
 
     def __init__(
@@ -70,16 +69,16 @@ class ComparisonResults:
 
 
 class TrackingComparison:
-    """Several runs, whose results are in files, to compare.
+    """Compares results of several runs.
 
-    Code blocks are compared that have the same name. If they are named by path and line, the first blocks of each run
-    are compared with each other, the second ones and so on, if all runs have as many of that path: lines move.
+    Blocks with the same name are compared. Blocks named by line are compared in order if each run has as many of that
+    path.
 
-    :ivar results_map: The :class:`~gpu_tracker.sub_tracker.SubTrackingResults` of each run by its name.
+    :ivar results_map: :class:`~gpu_tracker.sub_tracker.SubTrackingResults` by name of the run.
 
-    :param file_path_map: By name of a run, the path of its results in JSON, from ``gpu-tracker sub-track analyze -f
-        json`` or ``json.dump(results.to_json(), file)``, also of gpu-tracker 5.
-    :raises ValueError: if there is no run, or a file has no results; OSError: if it cannot be read.
+    :param file_path_map: Path of the results in JSON by name of the run.
+    :raises ValueError: if there is no run, or a file has no results.
+    :raises OSError: if a file cannot be read.
     """
 
     def __init__(self, file_path_map: Mapping[str, str | os.PathLike[str]]) -> None:
@@ -88,9 +87,9 @@ class TrackingComparison:
         self.results_map = {str(name): results.read_results(os.fsdecode(path)) for name, path in file_path_map.items()}
 
     def compare(self, statistic: str = 'mean') -> ComparisonResults:
-        """Return one statistic of all runs: ``min``, ``max``, ``mean`` or ``std``.
+        """Return a :class:`~gpu_tracker.sub_tracker.ComparisonResults` of ``min``, ``max``, ``mean`` or ``std``.
 
-        :raises ValueError: if it is another.
+        :raises ValueError: if ``statistic`` is another.
         """
         if statistic not in STATISTICS:
             raise ParameterError('statistic', statistic, f'one of {", ".join(STATISTICS)}')

@@ -22,16 +22,15 @@ if TYPE_CHECKING:
 
 
 class CodeBlockResults:
-    """What was used in all calls of one code block.
+    """Results of one code block.
 
-    :ivar name: The name of the block.
-    :ivar num_timepoints: The points of time in any call of the block.
-    :ivar num_calls: The calls that have ended.
-    :ivar num_non_empty_calls: The calls that have at least one point of time.
-    :ivar num_unfinished_calls: The calls that have not ended; only their start is known.
-
-    :param compute_time: ``min``, ``max``, ``mean``, ``std`` and ``total`` of the calls' durations, in seconds.
-    :param resource_usage: ``min``, ``max``, ``mean`` and ``std`` of each measurement over these points of time.
+    :ivar name: Name.
+    :ivar num_timepoints: Samples in its calls.
+    :ivar num_calls: Ended calls.
+    :ivar num_non_empty_calls: Ended calls with a sample.
+    :ivar num_unfinished_calls: Calls without an end.
+    :ivar compute_time: Statistics of the durations in seconds (pandas).
+    :ivar resource_usage: Statistics of each measurement (pandas).
     """
 
     def __init__(
@@ -76,12 +75,11 @@ class CodeBlockResults:
 
 
 class SubTrackingResults:
-    """What was used in a whole run, and in each of its code blocks.
+    """Results of a run and its code blocks.
 
-    :ivar code_block_results: A list with a :class:`CodeBlockResults` for each block.
-
-    :param overall: ``min``, ``max``, ``mean`` and ``std`` of each measurement over all points of time.
-    :param static_data: Units, capacities and counts.
+    :ivar code_block_results: A :class:`CodeBlockResults` for each block.
+    :ivar overall: Statistics of each measurement (pandas).
+    :ivar static_data: Units, capacities and counts (pandas).
     """
 
     def __init__(

@@ -19,11 +19,11 @@ HEIGHT = 640
 
 
 class ReportFrame:
-    """The report of recordings, made at once, so that the recordings may be closed and removed afterwards.
+    """The report of several recordings for a notebook: ``ReportFrame([one, other])``.
 
-    :param recordings: What is reported.
-    :param height: Of the frame, in pixels; None: :data:`HEIGHT`.
-    :raises RecordingError: where a recording cannot be read.
+    :param recordings: Recordings. They may be closed afterwards.
+    :param height: Height of the frame in pixels.
+    :raises RecordingError: if a recording cannot be read.
     """
 
     def __init__(self, recordings: Sequence[Recording], height: int | None = None) -> None:

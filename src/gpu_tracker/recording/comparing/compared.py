@@ -19,13 +19,7 @@ LEAST_CHANGE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """A run of a group.
-
-    :ivar path: Its recording.
-    :ivar started: The date of its first sample, ISO 8601 in UTC.
-    :ivar is_complete: The recording has all of the run.
-    :ivar exit_code: The exit code of its command.
-    """
+    """A run of a group: ``path``, ``started`` (ISO 8601, UTC), ``is_complete`` and ``exit_code``."""
 
     path: str
     started: str | None
@@ -35,11 +29,7 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs of the same thing.
-
-    :ivar name: What the group was named.
-    :ivar runs: Its runs, one at least.
-    """
+    """A group: its ``name`` and its ``runs`` (:class:`.ComparedRun`)."""
 
     name: str
     runs: tuple[ComparedRun, ...]
@@ -47,12 +37,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupValues:
-    """What a figure was in the runs of a group.
+    """One figure in a ``group``: the ``values`` of its runs in base units.
 
-    :ivar group: The name of the group.
-    :ivar values: Its value in each run, in base units; None is unknown.
-    :ivar mean: Their geometric mean; None if one is unknown or not above 0.
-    :ivar is_lower_bound: One of the values may be too low, and so may be the mean.
+    :ivar mean: Geometric mean; None if a value is unknown or not above 0.
+    :ivar is_lower_bound: Whether a value may be too low.
     """
 
     group: str
@@ -63,18 +51,14 @@ class GroupValues:
 
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
-    """A figure in the first group and in another.
+    """One figure in the ``first`` group and in the ``other``: :class:`.GroupValues`.
 
-    :ivar name: Its name, such as ``max_ram.combined.total_rss`` or ``regions.load.wall_time``.
-    :ivar unit: Its base unit: ``bytes``, ``seconds``, ``percent``, ``joules``, ``count`` or ``bytes/s``.
-    :ivar first: What it was in the first group.
-    :ivar other: What it was in the other one.
-    :ivar ratio: The mean of the other group divided by that of the first: 1.25 for a quarter more.
-    :ivar low: The lower end of the 95 % interval of the ratio; None if a group has one run only.
-    :ivar high: The upper end.
-    :ivar verdict: ``larger`` or ``smaller`` where 1 is not in the interval, ``unchanged`` where all runs have the same
-        value, else ``unclear``; None without an interval.
-    :ivar problem: Why there is no ratio; None if there is one.
+    :ivar name: Name, such as ``max_ram.combined.total_rss`` or ``regions.load.wall_time``.
+    :ivar unit: ``bytes``, ``seconds``, ``percent``, ``joules``, ``count`` or ``bytes/s``.
+    :ivar ratio: Mean of the other group divided by the mean of the first; None if there is a ``problem``.
+    :ivar low: Lower end of the ratio's 95 % interval; ``high``: upper end. Both groups need two runs.
+    :ivar verdict: ``larger`` or ``smaller``; ``unclear`` if 1 is in the interval; ``unchanged`` if all values are
+        equal. None without an interval.
     """
 
     name: str
@@ -99,11 +83,7 @@ class ComparedFigure:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something beside the figures in which runs differ, and which may be why their figures do.
-
-    :ivar name: What differs: ``host``, ``program`` (the version of gpu-tracker), ``python``, ``command`` and so on.
-    :ivar values: The name of each group, with all that its runs have.
-    """
+    """A difference beside the figures: its ``name``, such as ``host``, and the ``values`` of each group."""
 
     name: str
     values: tuple[tuple[str, tuple[str, ...]], ...]
@@ -111,12 +91,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class UnpairedRegion:
-    """A region that not all groups have.
-
-    :ivar name: Its name.
-    :ivar present: The groups with a run that has it.
-    :ivar missing: The groups without one.
-    """
+    """A region's ``name``, with the groups in which it is ``present`` and ``missing``."""
 
     name: str
     present: tuple[str, ...]
@@ -125,11 +100,9 @@ class UnpairedRegion:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What the check of a condition has found.
+    """The result of a check: its ``expression`` and a ``text`` for people.
 
-    :ivar expression: The condition as it was given.
-    :ivar passed: It does not apply, and all that it needs is known.
-    :ivar text: A line that says so, or what grew by how much.
+    :ivar passed: True if the condition does not apply and all needed figures are known.
     """
 
     expression: str

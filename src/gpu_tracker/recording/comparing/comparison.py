@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Groups of runs, each compared with the first of them.
+    """Groups of runs, each compared with the first group.
 
-    :ivar groups: The groups and their runs.
-    :ivar figures: Each figure once for each group but the first. Figures that no run has are missing.
-    :ivar differences: In what else runs differ: the machine, versions, the sampling interval, the command.
-    :ivar unpaired_regions: Regions that not all groups have.
-    :ivar figures_by_gpu: The figures of each GPU that a run has used, such as ``gpus.3.max_ram.combined``.
+    :ivar groups: Groups: :class:`.Group`.
+    :ivar figures: Figures of each later group: :class:`.ComparedFigure`.
+    :ivar differences: Other differences, such as the machine or versions: :class:`.Difference`.
+    :ivar unpaired_regions: Regions missing in a group: :class:`.UnpairedRegion`.
+    :ivar figures_by_gpu: Figures of each GPU.
     """
 
     groups: tuple[Group, ...]
@@ -62,19 +62,17 @@ class Comparison:
         return tuple(run.path for group in self.groups for run in group.runs if not run.is_complete)
 
     def check(self, expression: str) -> Finding:
-        """Return whether a condition on which a comparison is to fail applies.
+        """Check a condition for failure and return a :class:`.Finding`.
 
-        ``FIGURE > +5 %`` applies where the figure has grown by more than 5 %, ``FIGURE < -5 %`` where it has shrunk by
-        more, and ``FIGURE > 2 GB`` where it is above 2 GB in a run of any group but the first. Where both groups have
-        two or more runs, a change counts only if 1 is not in the 95 % interval of the ratio. A condition does not pass
-        if the figure is unknown in a run, if a run is incomplete, or if the change is one from or to 0.
+        ``FIGURE > +5 %`` applies if the figure grew by more than 5 %, ``FIGURE < -5 %`` if it shrank by more. ``FIGURE
+        > 2 GB`` applies if a run of a later group exceeds 2 GB. See :doc:`ci`.
 
-        :raises ValueError: where the expression cannot be understood; it says what is accepted.
+        :raises ValueError: if the expression is wrong.
         """
         return check(expression, [*self.figures, *self.figures_by_gpu], self.incomplete)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as what JSON knows: dictionaries, lists, texts, numbers and None."""
+        """Return the comparison as a dictionary for :func:`json.dumps`."""
         found: dict[str, Any] = plain(self)
         found['incomplete'] = list(self.incomplete)
         for difference in found['differences']:
@@ -88,13 +86,12 @@ class Comparison:
 
 
 def compare(groups: Mapping[str, Run | Sequence[Run]], *, salvage: bool = False) -> Comparison:
-    """Compare groups of runs: ``compare({'old': ['a.db', 'b.db'], 'new': ['c.db', 'd.db']})``.
+    """Compare groups of runs.
 
-    :param groups: Two or more: the name of each, and its recordings, as paths or as what
-        :func:`gpu_tracker.load` returns.
-    :param salvage: Read files that were cut off or damaged as far as they go.
-    :raises ValueError: where there are fewer than two groups, or one has no recording, or one twice.
-    :raises RecordingError: where a recording cannot be read.
+    :param groups: At least two groups: name and recordings (paths, or results of :func:`gpu_tracker.load`).
+    :param salvage: Read damaged files as far as possible.
+    :raises ValueError: if there is only one group, or a group has no recording or one twice.
+    :raises RecordingError: if a recording cannot be read.
     """
     if len(groups) < 2:  # noqa: PLR2004 - to compare
         raise ParameterError('groups', list(groups), 'two or more groups of recordings')

@@ -16,34 +16,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What run was recorded, where, and how it ended.
+    """The run of a recording: ``program``, ``command``, ``folder`` and the machine.
 
-    :ivar program: The gpu-tracker that has written the recording, with its version.
-    :ivar command: The words of the tracked command; None where a process was tracked.
-    :ivar folder: Where the run was started.
-    :ivar host: The name of the machine.
-    :ivar system: The release of its kernel.
-    :ivar machine: Its architecture.
-    :ivar python: The version of the sampler's Python.
-    :ivar cores: The logical cores of the machine.
-    :ivar ram_capacity: All RAM of the machine in bytes.
-    :ivar started: The date of the first sample, ISO 8601 in UTC.
-    :ivar start_unix_us: The same in microseconds since 1970.
-    :ivar start_monotonic_us: The same on the system's monotonic clock. All times of a recording count from here.
-    :ivar interval: The sampling interval in seconds.
-    :ivar units: The units that the result was wanted in: of RAM, of GPU RAM and of time, and the number of cores that
-        were expected to be used, None for all.
-    :ivar sections: The optional sections that were asked for.
-    :ivar root_pid: The pid of the tracked process.
-    :ivar totals: What the whole run has used, in base units, from which the result is made.
-    :ivar ended: ``stopped`` where the tracker has stopped the run, ``abandoned`` where it was gone before; None where
-        the sampler was gone as well, or the run is still going on.
-    :ivar exit_code: That of the command.
-    :ivar oom_kills: How many processes of its control group were killed for lack of memory, as far as that is known.
-    :ivar job: Which rank of which job it was; None where no launcher had started it.
-    :ivar region_lines_lost: How many lines of the region log could not be kept.
-    :ivar samples_lost: How many samples could not be kept, since the file could not be written for too long.
-    :ivar termination_reason: Which limit has ended the run, as in the result; None where none has.
+    The machine is ``host``, ``system`` (kernel), ``machine`` (architecture), ``python``, ``cores`` and ``ram_capacity``
+    in bytes.
+
+    :ivar started: Date of the first sample (ISO 8601, UTC); also ``start_unix_us`` and, on the monotonic clock,
+        ``start_monotonic_us``.
+    :ivar interval: Sampling interval in seconds.
+    :ivar units: Units of RAM, GPU RAM and time, and the expected cores (None: all).
+    :ivar sections: Optional sections.
+    :ivar root_pid: ID of the tracked process.
+    :ivar totals: Totals of the run, in base units.
+    :ivar ended: ``stopped`` by the tracker; ``abandoned`` after the tracker was gone; None: running or unknown.
+    :ivar exit_code: Exit code of the command; also ``termination_reason`` and ``oom_kills``.
+    :ivar job: :class:`~gpu_tracker.JobIdentity`.
+    :ivar samples_lost: Samples that were lost; ``region_lines_lost``: lost lines of the region log.
     """
 
     program: str | None
@@ -97,12 +85,10 @@ def or_unknown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the samples.
+    """A column of the samples: its ``name`` and its ``meaning``.
 
-    :ivar name: Its name.
-    :ivar unit: Its base unit: ``bytes``, ``seconds``, ``percent``, ``joules`` or ``count``.
-    :ivar kind: ``gauge``: a value of the moment; ``counter``: what was used since the first sample.
-    :ivar meaning: What it means, in a sentence.
+    :ivar unit: ``bytes``, ``seconds``, ``percent``, ``joules`` or ``count``.
+    :ivar kind: ``gauge`` (value of the moment) or ``counter`` (sum since the first sample).
     """
 
     name: str
@@ -113,13 +99,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU of the machine.
-
-    :ivar id: Its number in this recording.
-    :ivar uuid: Its UUID.
-    :ivar name: What it is sold as.
-    :ivar total_ram: Its memory in bytes.
-    """
+    """A GPU of the machine: its ``id`` in this recording, ``uuid``, ``name`` and ``total_ram`` in bytes."""
 
     id: int
     uuid: str
@@ -129,14 +109,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """What one GPU showed at one sample.
-
-    :ivar t: Seconds since the first sample.
-    :ivar gpu: The number of the GPU.
-    :ivar ram: Its memory in use, in bytes.
-    :ivar combined_ram: What of it the tracked processes used.
-    :ivar utilization: How busy it was, in percent.
-    """
+    """One GPU at ``t`` seconds: its ``gpu`` ID, ``ram``, ``combined_ram`` of the tracked processes, ``utilization``."""
 
     t: float
     gpu: int
@@ -147,14 +120,10 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecord:
-    """A tracked process, where processes were recorded.
+    """A recorded process: its ``id`` in this recording, ``pid``, ``parent`` PID and ``name``.
 
-    :ivar id: Its number in this recording; pids are used again.
-    :ivar pid: Its pid.
-    :ivar parent: The pid of its parent when it was first seen.
-    :ivar name: Its name.
-    :ivar first_t: When it was first seen, in seconds since the first sample.
-    :ivar command: Its command line as ``ps`` shows it, 200 characters at most.
+    :ivar first_t: First seen, in seconds since the first sample.
+    :ivar command: Its command line as ``ps`` shows it, at most 200 characters.
     """
 
     id: int
@@ -167,13 +136,8 @@ class ProcessRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """What one process showed at one sample.
+    """One ``process`` ID at ``t`` seconds: ``rss`` in bytes, ``cpu`` seconds since its start, ``n_threads``.
 
-    :ivar t: Seconds since the first sample.
-    :ivar process: The number of the process in this recording.
-    :ivar rss: Its resident set size in bytes.
-    :ivar cpu: Its CPU time in seconds since it started.
-    :ivar n_threads: Its threads.
     :ivar gpu_ram: Its memory on all GPUs together, in bytes.
     """
 
@@ -187,12 +151,7 @@ class ProcessSample:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What the tracker has said to its user.
-
-    :ivar t: When, in seconds since the first sample.
-    :ivar level: ``info`` or ``warning``.
-    :ivar text: The message.
-    """
+    """A message of the tracker at ``t`` seconds: its ``level`` (``info`` or ``warning``) and ``text``."""
 
     t: float
     level: str
@@ -213,11 +172,9 @@ class ClockPoint:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A figure with what is certain of it.
+    """A figure with its limits: it is at least ``lower`` and at most ``upper``.
 
-    :ivar value: The figure; an estimate where the bounds differ; None where none can be made.
-    :ivar lower: It is not less than this.
-    :ivar upper: It is not more than this.
+    ``value`` is an estimate if the limits differ; None: unknown.
     """
 
     value: float | None
@@ -232,40 +189,24 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A region of the program, or the sum of many calls of one, with what was used in it.
+    """One call of a region, or many calls added up (``is_folded``), in bytes and seconds.
 
-    Calls that were folded (``is_folded``) began and ended between ``start`` and ``stop``, with other things in between:
-    figures of the tree are then estimates by the share of that time which the calls took.
+    It has ``id``, ``parent_id``, ``name``, ``attributes``, ``process_id``, ``thread_id`` and the asyncio ``task``.
+    Figures of folded calls are estimates.
 
-    :ivar id: Its number, unique in the recording.
-    :ivar parent_id: The region in which it was begun.
-    :ivar name: Its name.
-    :ivar attributes: What was given with the name.
-    :ivar process_id: The pid of its process.
-    :ivar thread_id: The thread that began it.
-    :ivar task: The asyncio task that began it.
-    :ivar start: Seconds since the first sample, at its begin.
-    :ivar stop: At its end; None where it has not ended.
-    :ivar seen_until: The same, or the last sign of life of its process.
-    :ivar has_ended: Its end was recorded: False where the run, or its process, ended before.
-    :ivar error: The name of the type of the exception that has ended it.
-    :ivar calls: How many calls it stands for.
-    :ivar errors: How many of them an exception has ended.
-    :ivar is_folded: It is the sum of calls.
-    :ivar wall_time: Its time in seconds, that of all calls together; None where it has not ended.
-    :ivar shortest: The shortest call.
-    :ivar longest: The longest call.
-    :ivar squares: The sum of the squares of the calls' times.
-    :ivar thread_cpu: CPU time of its own thread.
-    :ivar cpu: CPU time of all tracked processes in it.
-    :ivar ram: The most RAM of its own process in it.
-    :ivar combined_ram: The most RAM of all tracked processes at any sample in it: a lower bound.
-    :ivar gpu_ram: The most GPU RAM of all tracked processes at any sample in it: a lower bound.
-    :ivar gpu_utilization: How busy the GPUs in use were: the mean over them and over time, in percent.
-    :ivar gpu_coverage: The share of it, from 0 to 1, of which the GPU's utilization is known.
-    :ivar gpu_samples: How many samples that is from.
-    :ivar io: What all tracked processes read, wrote and faulted in it, by name; None where that was not sampled.
-    :ivar energy: Joules of the GPUs that the tracked processes used.
+    :ivar start: Start, in seconds since the first sample.
+    :ivar stop: End; None: not ended. ``has_ended``: whether the end was recorded; ``seen_until``: the last sign of
+        life.
+    :ivar calls: Number of calls; ``errors``: calls that an exception ended; ``error``: type of the exception.
+    :ivar wall_time: Time of all calls; also ``shortest``, ``longest`` and ``squares`` (sum of squares).
+    :ivar thread_cpu: CPU time of its thread.
+    :ivar cpu: CPU time of all tracked processes: :class:`.Bounded`.
+    :ivar ram: Peak RAM of its process: :class:`.Bounded`.
+    :ivar combined_ram: Highest sampled RAM of all tracked processes; ``gpu_ram``: GPU RAM. Both are lower bounds.
+    :ivar gpu_utilization: Mean utilization of the used GPUs in percent, from ``gpu_samples``. ``gpu_coverage``: share
+        of the time with known utilization, from 0 to 1.
+    :ivar io: I/O of all tracked processes by name: :class:`.Bounded`.
+    :ivar energy: Joules of the used GPUs.
     """
 
     id: int

@@ -34,10 +34,10 @@ _MICRO = 1e6
 
 
 def load(path: str | os.PathLike[str], *, salvage: bool = False) -> Recording:
-    """Return the recording in the file ``path``. Its run may still be going on: what is there now is read.
+    """Return the :class:`.Recording` in a file. Its run may still go on.
 
-    :param salvage: Read a file that was cut off or damaged as far as it goes.
-    :raises RecordingError: where it is no recording, is of a newer version, or cannot be read.
+    :param salvage: Read a damaged file as far as possible.
+    :raises RecordingError: if it is no recording, is of a newer version or cannot be read.
     """
     return Recording(os.fsdecode(path), salvage=salvage)
 
@@ -46,10 +46,10 @@ class Recording:
     """A recording. Use it as a context manager, or close it.
 
     :ivar path: The file.
-    :ivar meta: What run was recorded.
-    :ivar columns: The columns of the samples.
-    :ivar samples: All samples.
-    :ivar gpus: The GPUs of the machine.
+    :ivar meta: The run: :class:`.Meta`.
+    :ivar columns: Columns of the samples: :class:`.Column`.
+    :ivar samples: All samples: :class:`.Samples`.
+    :ivar gpus: GPUs of the machine: :class:`.Gpu`.
     """
 
     def __init__(self, path: str, *, salvage: bool = False) -> None:
@@ -85,7 +85,7 @@ class Recording:
         self.close()
 
     def close(self) -> None:
-        """Close the file. What was read stays; samples cannot be read any more."""
+        """Close the file. Samples cannot be read afterwards."""
         self._database.close()
 
     @property
@@ -95,7 +95,7 @@ class Recording:
 
     @cached_property
     def regions(self) -> tuple[Region, ...]:
-        """The regions in the order of their start, with what was used in each."""
+        """Regions by start: :class:`.Region`."""
         return read_regions(self._database, lambda: self.span_figures, self.meta.root_pid)
 
     def region_calls(self) -> list[RegionCall]:
@@ -109,12 +109,12 @@ class Recording:
 
     @cached_property
     def processes(self) -> tuple[ProcessRecord, ...]:
-        """The tracked processes, where they were recorded, in the order in which they were seen."""
+        """Recorded processes: :class:`.ProcessRecord`."""
         return tuple(read_processes(self._database))
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """What the tracker has said to its user."""
+        """Messages of the tracker: :class:`.Message`."""
         rows = self._database.rows('messages', ('rowid', 't', 'level', 'text'))
         return tuple(Message(t / _MICRO, level, text) for _, t, level, text in rows)
 
@@ -125,24 +125,21 @@ class Recording:
         return tuple(ClockPoint(t / _MICRO, unix / _MICRO) for t, unix in rows)
 
     def gpu_samples(self) -> Iterator[GpuSample]:
-        """Return what each GPU showed at each sample, in the order of time."""
+        """Iterate over :class:`.GpuSample`, by time."""
         return read_gpu_samples(self._database)
 
     def process_samples(self) -> Iterator[ProcessSample]:
-        """Return what each process showed at each sample, in the order of time, where processes were recorded."""
+        """Iterate over :class:`.ProcessSample`, by time."""
         return read_process_samples(self._database)
 
     def summary(
         self, ram_unit: str | None = None, gpu_ram_unit: str | None = None, time_unit: str | None = None
     ) -> ResourceUsage:
-        """Return what the run has printed; of a run that is not complete, the same up to what was recorded last.
+        """Return the result of the run: a :class:`~gpu_tracker.ResourceUsage`.
 
-        All sums and maxima of such a run are lower bounds.
+        In an incomplete run, all sums and maxima are lower bounds. Without a unit, the unit of the run is used.
 
-        :param ram_unit: The unit of RAM, such as ``megabytes``; None: that of the run.
-        :param gpu_ram_unit: That of GPU RAM.
-        :param time_unit: That of time, such as ``seconds``.
-        :raises RecordingError: where nothing had been recorded yet.
+        :raises RecordingError: if nothing was recorded.
         """
         totals, units = self.meta.totals, self.meta.units
         if totals is None or units is None:
@@ -156,30 +153,29 @@ class Recording:
             raise RecordingError(f'{self.path} is no recording: its totals cannot be read ({error!r})') from error
 
     def export(self, path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - the documented name
-        """Write the recording to a file in another format.
+        """Write the recording in another format.
 
         :param format: ``csv``, ``jsonl``, ``parquet``, ``chrome-trace`` or ``sub-tracking``.
-        :raises RecordingError: where that format is not known or needs a package that is missing, where ``path`` is
-            the recording itself, or cannot be written.
+        :raises RecordingError: if the format is unknown, a package is missing or ``path`` cannot be written.
         """
         make('recording as file', self, os.fsdecode(path), format)
 
     def report(self, height: int | None = None) -> Any:  # noqa: ANN401 - a class of the views
-        """Return the page that ``gpu-tracker report`` writes, which notebooks show in a frame.
+        """Return the page of ``gpu-tracker report`` as a :class:`.ReportFrame` for notebooks.
 
-        :param height: Of the frame, in pixels.
+        :param height: Height of the frame in pixels.
         """
         return make('recording as page', [self], height=height)
 
     def plot(self, only: Iterable[str] | None = None, start: float | None = None, stop: float | None = None) -> Any:  # noqa: ANN401 - the package need not be there
-        """Return a ``matplotlib.figure.Figure`` of the run, as ``gpu-tracker plot`` writes it.
+        """Return a ``matplotlib.figure.Figure`` of the run.
 
-        :param only: The panels that are wanted: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``gpu_activity``, ``io``,
-            ``power``. None: all of which something is known.
-        :param start: From when on, in seconds since the first sample.
-        :param stop: Up to when.
-        :raises ParameterError: where there is no such panel.
-        :raises RecordingError: where matplotlib is not installed, or nothing of what is wanted was recorded.
+        :param only: Panels: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``gpu_activity``, ``io``, ``power``. None: all with
+            data.
+        :param start: Start, in seconds since the first sample.
+        :param stop: End.
+        :raises ParameterError: if a panel does not exist.
+        :raises RecordingError: if matplotlib is missing or there is no data.
         """
         return make('recording as picture', self, only, start, stop)
 

@@ -45,15 +45,11 @@ class StoredColumn(NamedTuple):
 
 
 class Samples:
-    """The rows of a recording, or of a part of it.
+    """Samples of a recording. Iterate for named tuples, such as ``row.t`` and ``row.combined_total_rss``.
 
-    Each is a tuple with names, such as ``row.t`` and ``row.combined_total_rss``. ``t`` is in seconds since the first
-    sample, values are in base units, None where unknown.
+    ``t`` is in seconds since the first sample. ``len()`` counts the rows.
 
-    :ivar names: ``t`` and the names of the columns.
-
-    :param since: The microsecond after which rows begin, None for the first.
-    :param until: That of the last row.
+    :ivar names: ``t`` and the columns.
     """
 
     def __init__(self, database: Database, columns: Sequence[StoredColumn], since: int | None, until: int) -> None:
@@ -82,7 +78,7 @@ class Samples:
             yield from map(make, zip(*columns, strict=True))
 
     def between(self, start: float | None = None, stop: float | None = None) -> Samples:
-        """Return the samples from ``start`` to before ``stop``, in seconds since the first; None: no limit."""
+        """Return the samples from ``start`` to before ``stop``, in seconds."""
         since, until = self._since, self._until
         if start is not None:
             after = _microseconds(start) - 1
@@ -140,9 +136,9 @@ class Samples:
         return StoredRows(self._database, 'samples WHERE', columns, self._since, self._until)
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - the package need not be there
-        """Return a ``pandas.DataFrame``: all columns are floats, NaN where unknown.
+        """Return a ``pandas.DataFrame``; unknown is NaN.
 
-        :raises RecordingError: where pandas is not installed.
+        :raises RecordingError: if pandas is missing.
         """
         pandas = _package('pandas', 'to_pandas')
         numpy = _package('numpy', 'to_pandas')
@@ -157,9 +153,9 @@ class Samples:
         )
 
     def to_polars(self) -> Any:  # noqa: ANN401 - as above
-        """Return a ``polars.DataFrame``, null where unknown.
+        """Return a ``polars.DataFrame``; unknown is null.
 
-        :raises RecordingError: where polars is not installed.
+        :raises RecordingError: if polars is missing.
         """
         polars = _package('polars', 'to_polars')
         schema = {name: polars.Int64 if self._is_whole(name) else polars.Float64 for name in self.names}
@@ -167,9 +163,9 @@ class Samples:
         return polars.concat(parts) if parts else polars.DataFrame(schema=schema)
 
     def to_arrow(self) -> Any:  # noqa: ANN401 - as above
-        """Return a ``pyarrow.Table``, null where unknown.
+        """Return a ``pyarrow.Table``; unknown is null.
 
-        :raises RecordingError: where pyarrow is not installed.
+        :raises RecordingError: if pyarrow is missing.
         """
         arrow = _package('pyarrow', 'to_arrow')
         schema = self.arrow_schema(arrow)

@@ -137,20 +137,20 @@ def about_rank(
     units: Sequence[Any],
     sections: Sequence[str],
 ) -> dict[str, Any]:
-    """Return what is known of a rank before it runs, by the keys of its records.
+    """Return the keys of a rank's record, before it runs.
 
-    - ``program``: the gpu-tracker that writes it, with its version.
-    - ``job``: the identity, see :class:`gpu_tracker.result.usage.JobIdentity`; null where no launcher was to be seen.
-    - ``host``, ``machine``: the name of the machine, and what tells its kernel from all others (its boot ID).
-    - ``pid``, ``command``, ``folder``: what is tracked, and where it was started.
-    - ``tracker_pid``, ``pid_namespace``: the process that writes the end, and what tells the namespace of its ID.
-    - ``started_unix``: when, in seconds since 1970.
-    - ``ended``, ``exit_code``: null here.
-    - ``cores``, ``cpus``: how many cores the machine has, and the list of those that the process may use.
-    - ``asked``: what the job was given of the node, see ``gpu_tracker.job.asked_of_node``.
-    - ``interval``, ``write_interval``: seconds between two samples, and between two reports while it runs.
-    - ``units``, ``sections``: those of the report, as in a recording's ``meta``.
-    - ``recording``: the name of the recording in this folder.
+    - ``program``: gpu-tracker and its version.
+    - ``job``: :class:`~gpu_tracker.JobIdentity`, or null.
+    - ``host``, ``machine``: name and boot ID.
+    - ``pid``, ``command``, ``folder``: the tracked process.
+    - ``tracker_pid``, ``pid_namespace``: the process that writes the end.
+    - ``started_unix``: start, in seconds since 1970.
+    - ``ended``, ``exit_code``: null at the start.
+    - ``cores``, ``cpus``: number of cores; usable cores.
+    - ``asked``: what the job was allotted on the node.
+    - ``interval``, ``write_interval``: seconds between samples, and between reports.
+    - ``units``, ``sections``: as in :class:`.Meta`.
+    - ``recording``: name of the recording.
     """
     return {
         FORMAT: VERSION,
