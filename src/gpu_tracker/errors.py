@@ -53,11 +53,11 @@ class RecordingError(GpuTrackerError):
 
 
 class ReportError(GpuTrackerError, ValueError):
-    """A text or a dictionary is no report."""
+    """A text or a dictionary is not a report."""
 
 
 class SubTrackingError(GpuTrackerError, ValueError):
-    """A file of code blocks, measurements or results has something else."""
+    """A file of code blocks, measurements or results is invalid."""
 
 
 class MissingPackageError(GpuTrackerError, ImportError):
@@ -77,7 +77,7 @@ class GpuError(GpuTrackerError):
 
 
 class GpusUnavailableError(GpuTrackerError):
-    """Too few GPUs are free. ``reasons`` has a sentence for each GPU that is not."""
+    """Too few GPUs are free. ``reasons`` says why the others are not."""
 
     def __init__(self, summary: str, reasons: Sequence[str]) -> None:
         super().__init__(''.join([summary, *(f'\n  {reason}' for reason in reasons)]))

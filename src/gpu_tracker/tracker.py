@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Tracker:
     """Measures what a process and everything it starts use, from :meth:`start` to :meth:`stop`.
 
-    As a context manager it measures the block. An exception in the block keeps the result. The result and its parts
-    raise ``RuntimeError`` before the end.
+    As a context manager it measures the block. If the block raises an exception, the result is still there.
+    Reading the result before the end raises ``RuntimeError``.
 
     :param sleep_time: Seconds between two samples.
     :param ram_unit: ``bytes``, ``kilobytes``, ``megabytes``, ``gigabytes`` or ``terabytes`` (decimal).

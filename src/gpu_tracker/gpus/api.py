@@ -81,15 +81,15 @@ def available_gpus(
     excludes.
 
     :param max_used_percent: Memory that may be in use. Without ``max_utilization``, memory alone decides.
-    :param limit: Return at most so many.
+    :param limit: Return at most this many.
     :param max_utilization: Utilization limit in percent.
     :param min_free: Free memory needed: bytes, or a text such as ``'10GB'``.
     :param max_temperature: Degrees Celsius.
-    :param allow: Programs that may compute on a free GPU.
+    :param allow: Names of programs that do not count as use.
     :param order: ``'index'``, ``'free'`` (most free memory first) or ``'power'`` (highest power limit first). None:
         ``'free'``, or ``'index'`` if memory alone decides.
     :param uuid: Return UUIDs, MIG devices included.
-    :param exclude: Indices, UUIDs or beginnings of UUIDs. ``5:0`` is a MIG device.
+    :param exclude: GPUs to leave out: indices, UUIDs or beginnings of UUIDs. ``5:0`` is a MIG device.
     :param gpu_brand: As in :class:`~gpu_tracker.Tracker`.
     :raises ValueError: if a parameter cannot be used.
     :raises gpu_tracker.errors.GpuError: if the driver fails.
@@ -140,7 +140,7 @@ def claim_gpus(
 
     :param n: Number of GPUs.
     :param wait: Wait until enough are free.
-    :param wait_seconds: Wait at most so long.
+    :param wait_seconds: Wait at most this long.
     :param seconds: End the claim after this time.
     :raises ValueError: if a parameter cannot be used.
     :raises gpu_tracker.errors.GpusUnavailableError: on entering, if too few are free or waiting took too long.

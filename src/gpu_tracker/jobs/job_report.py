@@ -123,7 +123,7 @@ class UsedGPU:
 class GroupKills:
     """Processes killed for lack of memory in one control group: its ``nodes``, ``folder`` and ``ranks``.
 
-    :ivar kills: Killed processes, tracked or not. Do not add several groups: a group may include the groups below it.
+    :ivar kills: Killed processes, tracked or not. Do not add up groups: one may include others.
     """
 
     nodes: tuple[str, ...]

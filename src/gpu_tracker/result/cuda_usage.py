@@ -92,7 +92,7 @@ class CUDADevice:
 
 @dataclass(frozen=True, slots=True)
 class CUDAKernel:
-    """``launches`` of one kernel: its ``name`` in the source and the ``file`` with it.
+    """One kernel: its ``name`` in the source, its ``file`` and its number of ``launches``.
 
     :ivar mean_threads: Mean threads of a launch.
     :ivar span_seconds: Its part of ``launch_to_sync_seconds``.
@@ -107,7 +107,7 @@ class CUDAKernel:
 
 @dataclass(frozen=True, slots=True)
 class CUDAFailure:
-    """``count`` failed calls of a ``function`` with one ``error``, a number, and its ``error_name``."""
+    """Failed calls: their ``function``, ``error`` number, ``error_name`` and ``count``."""
 
     function: str
     error: int
@@ -124,7 +124,7 @@ class CUDAProcess:
     :ivar launches: Successful kernel launches, CUDA graphs included; also ``launches_per_second``.
     :ivar graph_launches: Launched CUDA graphs.
     :ivar active_percent: Share of ``seconds`` between a launch and the synchronisation that waited for it.
-    :ivar used_cores: CUDA cores that this work could fill at most, on average.
+    :ivar used_cores: CUDA cores that the launched work could fill at most, on average.
     :ivar mean_threads: Mean threads of a launch.
     :ivar streams: Streams with launches.
     :ivar synchronisations: Calls that waited for a stream, a device or an event.
@@ -138,7 +138,7 @@ class CUDAProcess:
     :ivar host_allocations: Allocations of page-locked host memory; also ``host_memory_current`` and
         ``host_memory_max``.
     :ivar devices: :class:`.CUDADevice` of each GPU.
-    :ivar kernels: Each :class:`.CUDAKernel` with the most launches or time, of ``kernels_total``.
+    :ivar kernels: Kernels with the most launches or time: :class:`.CUDAKernel`. ``kernels_total`` counts all.
     :ivar failures: Each :class:`.CUDAFailure`, most frequent first.
     """
 

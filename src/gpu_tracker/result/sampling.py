@@ -20,7 +20,7 @@ class Sampling:
     :ivar skipped: Samples left out because the one before took too long or ``max_overhead_percent`` was reached.
     :ivar mean_interval: Mean seconds between regular samples.
     :ivar cpu_seconds: CPU time of the sampler.
-    :ivar lower_bounds: Reasons by path of the figures that may be too low.
+    :ivar lower_bounds: Figures that may be too low, by path, with the reasons.
     """
 
     samples: int

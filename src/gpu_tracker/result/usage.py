@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RSSValues:
-    """Peak resident memory (RSS). Each value is a peak of its own.
+    """Peak resident memory (RSS). The peaks may be from different times.
 
     :ivar total_rss: Resident memory. Pages shared inside the group count once.
     :ivar private_rss: Memory mapped by one process alone (Linux).
@@ -81,7 +81,7 @@ class CPUUtilization:
     """:class:`ProcessingUnitPercentages` of ``system``, ``main``, ``descendants`` and ``combined``.
 
     :ivar system_core_count: Logical cores of the machine; 100 % of the hardware for ``system``.
-    :ivar n_expected_cores: 100 % of the hardware for the others.
+    :ivar n_expected_cores: Cores that count as 100 % of the hardware for the others.
     :ivar main_n_threads: Most threads of main in one sample; also ``descendants_n_threads`` and ``combined_n_threads``.
     """
 
@@ -101,7 +101,7 @@ class GPUUtilization:
     """GPU utilization by all programs, not only yours.
 
     :ivar system_gpu_count: GPUs of the machine.
-    :ivar n_expected_gpus: GPUs that count.
+    :ivar n_expected_gpus: GPUs whose utilization counts.
     :ivar gpu_percentages: :class:`ProcessingUnitPercentages`; 0.0 without a GPU.
     """
 
@@ -166,7 +166,7 @@ class IOValues:
     """I/O of one or more processes. Peak rates are over half a second or more.
 
     :ivar read: Read from storage, without the page cache. ``max_read_per_second`` is its peak rate.
-    :ivar written: Written to the page cache for storage. Peak rate: ``max_written_per_second``.
+    :ivar written: Written to storage, counted when it enters the page cache. Peak rate: ``max_written_per_second``.
     :ivar cancelled: Part of ``written`` deleted before it reached storage (Linux).
     :ivar read_by_calls: Read by calls such as ``read(2)``, except sockets and mapped files. Peak rate:
         ``max_read_by_calls_per_second``.
@@ -196,7 +196,7 @@ class IOValues:
 class IOUsage:
     """:class:`.IOValues` of ``main``, ``descendants`` and ``combined``. Sizes are in ``unit``, rates per second.
 
-    ``combined`` includes unsampled children that a process waited for.
+    ``combined`` includes children that no sample found, if a process waited for them.
     """
 
     unit: str
@@ -219,7 +219,7 @@ class GPUEnergy:
 
 @dataclass(frozen=True, slots=True)
 class EnergyUsage:
-    """Energy of the used devices in ``unit`` (joules). Nothing is estimated or divided.
+    """Energy of the used devices in ``unit`` (joules). Nothing is estimated or divided between programs.
 
     :ivar gpu: All used GPUs; 0.0 without one.
     :ivar gpus: :class:`.GPUEnergy` of each.
@@ -272,7 +272,7 @@ class GPUActivity:
 class ControlGroupUsage:
     """Limits of the control groups at the start, and processes killed for lack of memory (out of memory).
 
-    A limit is the tightest visible one, or what the machine has.
+    Each limit is the lowest one visible. Without a limit, it is what the machine has.
 
     :ivar unit: Unit of ``memory_limit``.
     :ivar folder: Folder of the group.

@@ -109,7 +109,10 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU at ``t`` seconds: its ``gpu`` ID, ``ram``, ``combined_ram`` of the tracked processes, ``utilization``."""
+    """One GPU at ``t`` seconds: ``gpu`` (its ``id``), ``ram``, ``utilization``.
+
+    ``combined_ram`` is the memory of the tracked processes.
+    """
 
     t: float
     gpu: int
@@ -136,8 +139,9 @@ class ProcessRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """One ``process`` ID at ``t`` seconds: ``rss`` in bytes, ``cpu`` seconds since its start, ``n_threads``.
+    """One process at ``t`` seconds: ``process`` (its ``id``), ``rss`` in bytes, ``n_threads``.
 
+    :ivar cpu: Its CPU time in seconds since its start.
     :ivar gpu_ram: Its memory on all GPUs together, in bytes.
     """
 
