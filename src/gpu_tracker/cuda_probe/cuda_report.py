@@ -29,12 +29,12 @@ _IDENTITY = ('pid', 'run', 'name', 'symbol', 'file', 'address')
 class KernelVariant:
     """A kernel as it was compiled for one generation of GPUs.
 
-    :ivar sm: The SM version: 90 is compute capability 9.0.
-    :ivar feature: What follows it: ``a`` in sm_90a, ``f`` in sm_100f, mostly nothing.
+    :ivar sm: SM version: 90 is compute capability 9.0.
+    :ivar feature: Suffix of the SM version: ``a`` in sm_90a, usually empty.
     :ivar registers: Registers of a thread.
-    :ivar code_size_bytes: Bytes of its machine code.
-    :ivar static_shared_bytes: Bytes of shared memory of a block that are fixed when it is compiled.
-    :ivar constant_bytes: Bytes of constant memory, its parameters included.
+    :ivar code_size_bytes: Size of the machine code.
+    :ivar static_shared_bytes: Static shared memory of a block.
+    :ivar constant_bytes: Constant memory, including parameters.
     """
 
     sm: int
@@ -47,11 +47,11 @@ class KernelVariant:
 
 @dataclass(frozen=True, slots=True)
 class KernelReport(CUDAKernel):
-    """The launches of one kernel by one process, with what is known of its code.
+    """The launches of one kernel by one process, and the compiled variants of the kernel.
 
-    :ivar symbol: Its mangled name.
-    :ivar address: Where the program has the kernel's host function, or its handle.
-    :ivar variants: As it was compiled, by SM version; empty where its file is not readable.
+    :ivar symbol: Mangled name.
+    :ivar address: Address of the kernel's host function, or the kernel's handle.
+    :ivar variants: One for each SM version; empty if its file is unreadable or has only PTX.
     """
 
     symbol: str | None
@@ -61,11 +61,11 @@ class KernelReport(CUDAKernel):
 
 @dataclass(frozen=True, slots=True)
 class ProcessReport(CUDAProcess):
-    """What one program run did with CUDA while it was probed.
+    """The CUDA calls of one program. A process that executes another program gets a new record.
 
-    :ivar run: Its own number in all reports of one probe: a process that becomes another program has another one then.
-    :ivar kernels: By kernel, the most launched first; of many those with the most launches and those with the most
-        time, see ``kernels_told`` in :class:`gpu_tracker.cuda_probe.limits.Limits`.
+    :ivar run: Number of this record, the same in all reports of one probe.
+    :ivar kernels: The most launched kernels first, see ``kernels_told`` in
+        :class:`gpu_tracker.cuda_probe.limits.Limits`.
     """
 
     run: int
@@ -74,15 +74,15 @@ class ProcessReport(CUDAProcess):
 
 @dataclass(frozen=True, slots=True)
 class CudaReport:
-    """All that a probe has seen.
+    """The report of a probe.
 
-    :ivar seconds: How long the calls were observed.
-    :ivar engine: How it was attached: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
-    :ivar processes: By program run, in the order of their first CUDA calls.
-    :ivar devices: The GPUs of this machine.
-    :ivar events: Events of which times and spans were made.
-    :ivar events_lost: Events that found no room: times and spans lack them. Counts and bytes do not.
-    :ivar notes: What is missing or inexact, a sentence each.
+    :ivar seconds: Time for which calls were counted.
+    :ivar engine: How the probe was attached: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
+    :ivar processes: Programs in the order of their first CUDA calls.
+    :ivar devices: GPUs of this machine.
+    :ivar events: Events read. Spans and times are computed from them.
+    :ivar events_lost: Events lost because the buffer was full. Counts and bytes do not need events.
+    :ivar notes: Sentences on missing or inexact figures.
     """
 
     seconds: float

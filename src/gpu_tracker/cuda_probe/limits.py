@@ -12,25 +12,22 @@ _SMALLEST_RING = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is held at most.
+    """Upper bounds on the memory of a probe.
 
-    :ivar ring_bytes: Of the ring buffer that brings the events: a power of two, at least 65,536.
-    :ivar followed: Processes that are followed at once, those without CUDA included.
-    :ivar processes: Program runs that call CUDA, at once.
-    :ivar allocations: Allocations in use at once, of all processes together: 88 bytes of kernel memory each.
-    :ivar kernels: Kernels of all processes together, once for each process and GPU.
-    :ivar streams: Streams of all processes together.
+    :ivar ring_bytes: Size of the event buffer: a power of two, at least 65,536.
+    :ivar followed: Processes followed at once, with and without CUDA.
+    :ivar processes: Programs that use CUDA at once.
+    :ivar allocations: Allocations in use at once, 88 bytes of kernel memory each.
+    :ivar kernels: Kernels, once for each process and GPU.
+    :ivar streams: Streams of all processes.
     :ivar threads: Threads that call CUDA at once.
-    :ivar failures: Kinds of failed calls: process, function and error.
-    :ivar graphs: CUDA graphs, those of all processes together; of kernels in them sixteen times as many.
-    :ivar ended: Program runs that have ended and are kept: more, and the one that ended first is left out.
-    :ivar kernels_told: Kernels of a program run that a report names: so many that were launched most often, and so many
-        with the most time.
-    :ivar open_seconds: So long after its newest launch a run of launches that nothing has synchronised is taken as
-        done, in seconds: shorter, and the rest of a longer kernel is not counted; longer, and a program that waits in a
-        way that is not seen counts as active for that much longer.
-    :ivar launches_a_span: A run of launches that has grown past this is closed at its newest launch, and goes on as a
-        new one.
+    :ivar failures: Combinations of process, function and error.
+    :ivar graphs: CUDA graphs of all processes. They may contain sixteen times as many kernels.
+    :ivar ended: Ended programs in the report. The program that ended first is dropped first.
+    :ivar kernels_told: Kernels of a program in the report: this many with the most launches, and this many with the
+        most time.
+    :ivar open_seconds: A span that nothing waits for ends this many seconds after its last launch.
+    :ivar launches_a_span: Launches after which a span ends and a new one begins.
     """
 
     ring_bytes: int = 8 * 2**20
