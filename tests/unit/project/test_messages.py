@@ -18,12 +18,11 @@ PAGE = (ROOT / 'src' / 'gpu_tracker' / 'cli' / 'messages.rst').read_text()
 NO_LOCKS = """\
 What you see: The file system of run.db has no locks that work.
 
-Why: SQLite locks a recording while it writes, so that it can be read meanwhile. Some network file systems have \
-no locks, or
-a lock service that does not answer (NFS, Lustre without flock).
+Why: a recording needs file locks to be read while it is written. Some network file
+systems have none (NFS, Lustre without flock).
 
-What to do: nothing, if you read the recording after the run. To watch the run, record to a disk of the machine, such as
---record=/tmp/run.db.
+What to do: read the recording after the run. To watch the run, record to a local disk,
+such as --record=/tmp/run.db.
 """
 NAMED = re.compile(r'\bsee\([\'"]([a-z-]+)[\'"]\)')
 
