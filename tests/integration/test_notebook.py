@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from support.simulated_nvml import Gpu, SimulatedDriver
 from support.tracked_program import answer
 from support.waiting import TIMEOUT
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / 'examples' / 'track_in_a_notebook.ipynb'
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOK = ROOT / 'examples' / 'track_in_a_notebook.ipynb'
+PAGE = ROOT / 'docs' / 'notebooks.rst'
 GIB = 2**30
 SQUARES = 'squares = [number * number for number in range(3_000_000)]'
 TITLES = ['', 'Main', 'Descendants', 'Combined', 'Over time']
@@ -120,6 +123,12 @@ def outputs(folder: Path) -> dict[str, list[Any]]:
         cell = nbformat.v4.new_code_cell(source, id=name)
         cell.metadata['tags'] = list(wrong)
         notebook.cells.append(cell)
+    run(notebook, folder)
+    return {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == 'code'}
+
+
+def run(notebook: nbformat.NotebookNode, folder: Path) -> None:
+    """Run the cells in a kernel on a machine with one GPU, and keep their outputs in ``notebook``."""
     own = {name: str(folder / name.lower()) for name in ('IPYTHONDIR', 'JUPYTER_CONFIG_DIR', 'JUPYTER_RUNTIME_DIR')}
     (folder / 'temporary').mkdir()
     driver = SimulatedDriver(folder)
@@ -130,7 +139,6 @@ def outputs(folder: Path) -> dict[str, list[Any]]:
             patch.setenv(name, value)
         execution = ExecutePreprocessor(timeout=TIMEOUT, kernel_name='python3')
         execution.preprocess(notebook, {'metadata': {'path': str(folder)}})
-    return {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == 'code'}
 
 
 def pages_of(outputs: list[Any]) -> list[Page]:
@@ -305,6 +313,14 @@ def test_nothing_is_left_of_what_was_recorded(outputs, folder: Path) -> None:
     assert outputs
     assert [name for name in os.listdir(folder / 'temporary') if name.startswith('gpu-tracker')] == []
     assert sorted(path.name for path in folder.glob('*.db')) == ['first.db', 'second.db', 'third.db']
+
+
+def test_the_cells_of_the_documentation_show_tables(tmp_path: Path) -> None:
+    blocks = re.findall(r'^\.\. code-block:: text\n\n((?: {3}.*\n)+)', PAGE.read_text(), re.MULTILINE)
+    cells = [nbformat.v4.new_code_cell(textwrap.dedent(block).strip()) for block in blocks]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    run(notebook, tmp_path)
+    assert [len(pages_of(cell.outputs)) for cell in cells] == [0, 1, 1, 1, 0, 1, 1, 1]
 
 
 def test_without_a_notebook_nothing_of_it_is_imported() -> None:
