@@ -21,5 +21,5 @@ def usage_of(tracker: gput.Tracker) -> Callable[[lightgbm.callback.CallbackEnv],
 
 numbers = np.random.default_rng(1).random((2_000, 10))
 data = lightgbm.Dataset(numbers, numbers.sum(axis=1))
-with gput.Tracker(ram_unit='megabytes', time_unit='seconds') as tracker:
+with gput.Tracker(ram_unit='MB', time_unit='s') as tracker:
     lightgbm.train({'verbose': -1, 'num_threads': 1}, data, num_boost_round=300, callbacks=[usage_of(tracker)])

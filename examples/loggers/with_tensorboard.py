@@ -9,7 +9,7 @@ from figures import figures_of
 
 weights = []
 writer = Writer('logs')  # or torch.utils.tensorboard.SummaryWriter
-with gput.Tracker(ram_unit='megabytes', gpu_ram_unit='megabytes', time_unit='seconds') as tracker:
+with gput.Tracker(ram_unit='MB', gpu_ram_unit='MB', time_unit='s') as tracker:
     for epoch in range(3):
         weights.append(b'x' * 30_000_000)
         time.sleep(1.2)  # train

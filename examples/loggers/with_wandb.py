@@ -10,7 +10,7 @@ from figures import figures_of
 weights = []
 with (
     wandb.init(project='training') as run,
-    gput.Tracker(ram_unit='megabytes', gpu_ram_unit='megabytes', time_unit='seconds') as tracker,
+    gput.Tracker(ram_unit='MB', gpu_ram_unit='MB', time_unit='s') as tracker,
 ):
     for epoch in range(3):
         weights.append(b'x' * 30_000_000)
