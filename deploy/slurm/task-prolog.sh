@@ -1,6 +1,6 @@
 #!/bin/sh
 # Tracks each task of each job: TaskProlog of Slurm. How to install this with task-epilog.sh and epilog.sh, and the shared
-# FOLDER, is in docs/jobs.rst, "Tracking every job of a Slurm cluster". Set these two lines in all three files.
+# FOLDER, is in docs/jobs.rst, "Every job of a Slurm cluster". Set these two lines in all three files.
 GPU_TRACKER=/usr/local/bin/gpu-tracker
 FOLDER=/scratch/gpu-tracker
 
