@@ -13,13 +13,14 @@ def usage_of(tracker: gput.Tracker) -> Callable[[lightgbm.callback.CallbackEnv],
 
     def print_usage(environment: lightgbm.callback.CallbackEnv) -> None:
         if environment.iteration % 100 == 0:
-            usage = tracker.so_far()
-            print(environment.iteration, usage.max_ram.combined.total_rss, 'MB', usage.compute_time.time, 's')
+            ram = tracker.so_far().max_ram.combined.total_rss
+            print(environment.iteration, ram, 'MB')
 
     return print_usage
 
 
 numbers = np.random.default_rng(1).random((2_000, 10))
 data = lightgbm.Dataset(numbers, numbers.sum(axis=1))
-with gput.Tracker(ram_unit='MB', time_unit='s') as tracker:
-    lightgbm.train({'verbose': -1, 'num_threads': 1}, data, num_boost_round=300, callbacks=[usage_of(tracker)])
+parameters = {'verbose': -1, 'num_threads': 1}
+with gput.Tracker(ram_unit='MB') as tracker:
+    lightgbm.train(parameters, data, 300, callbacks=[usage_of(tracker)])
