@@ -1,8 +1,8 @@
 """Sort eight million numbers in four processes: a program to try gpu-tracker with.
 
-It uses RAM and CPU in a way that is easy to foretell. The main process holds the numbers, 32 megabytes, and in the end
-the sorted ones as well. Each worker is forked, so it reads the very same pages. It takes the numbers of one range out
-of them, about 80 megabytes as Python integers. The seed is fixed, so every run prints the same line.
+The main process holds the numbers, 32 megabytes, and at the end the sorted ones too. Each forked worker reads the same
+pages and copies the numbers of its range, about 80 megabytes of Python integers. The seed is fixed, so every run prints
+the same line.
 
     gpu-tracker python examples/sort_in_parallel.py
 """
@@ -18,17 +18,17 @@ N_NUMBERS = 8_000_000
 N_WORKERS = 4
 LIMIT = 2**32
 
-# Filled before the workers are forked. They read it and never write, so the pages stay shared.
+# Filled before the fork. The workers only read it, so its pages stay shared.
 NUMBERS = array('I')
 
 
 def make_numbers(count: int) -> bytes:
-    """Return count random unsigned 32-bit numbers, always the same ones."""
+    """Return the same ``count`` random unsigned 32-bit numbers in every run."""
     return random.Random(2026).randbytes(4 * count)  # noqa: S311  (nothing here is secret)
 
 
 def sort_range(worker: int) -> array[int]:
-    """Return, in order, the numbers of the range that this worker is responsible for."""
+    """Return the sorted numbers of the range of this worker."""
     low = LIMIT * worker // N_WORKERS
     high = LIMIT * (worker + 1) // N_WORKERS
     return array('I', sorted(number for number in NUMBERS if low <= number < high))
@@ -38,7 +38,7 @@ def main() -> None:
     """Sort the numbers, check the result and print it."""
     NUMBERS.frombytes(make_numbers(N_NUMBERS))
 
-    # The ranges follow each other, so the sorted parts only have to be put together.
+    # The ranges are in order, so the sorted parts only need to be joined.
     ordered = array('I')
     with multiprocessing.get_context('fork').Pool(N_WORKERS) as pool:
         for part in pool.imap(sort_range, range(N_WORKERS)):

@@ -1,4 +1,4 @@
-"""One rank of a job, which begins when all ranks are there, and has some steps.
+"""One rank of a job: it waits for the other ranks, and then takes five steps.
 
 Rank 2 has twice the work in each step. Run one process for each rank, in one folder::
 
@@ -21,7 +21,7 @@ STARTED = Path('ranks-started')
 
 
 def wait_for_all() -> None:
-    """Block until all ranks are there, as a barrier of MPI does."""
+    """Block until all ranks have started, like a barrier of MPI."""
     with STARTED.open('ab') as started:
         started.write(b'.')
         started.flush()

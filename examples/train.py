@@ -1,4 +1,4 @@
-"""Stands for a program that uses GPUs: says which it may use, and takes as many seconds as it is told to."""
+"""A stand-in for a training: print the GPUs that it may use, and sleep for the given seconds."""
 
 from __future__ import annotations
 

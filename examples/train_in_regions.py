@@ -1,6 +1,6 @@
-"""Stands for a training job: three workers that load, compute and save in epochs; the last of them is killed midway.
+"""A stand-in for a training: three workers load, compute and save in epochs. The last one is killed midway.
 
-python examples/train_in_regions.py [SIZE]: SIZE is the memory of a worker's batch in MB, 50 where not given.
+python examples/train_in_regions.py [SIZE]: SIZE is the memory of a worker's batch in MB, 50 by default.
 """
 
 from __future__ import annotations

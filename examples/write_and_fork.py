@@ -1,4 +1,4 @@
-"""Holds 100 MB that a forked child has as well, and writes a file of 300 MB, which stays in the page cache."""
+"""Hold 100 MB, share it with a forked child, and write 300 MB to a file, which stays in the page cache."""
 
 import os
 import tempfile

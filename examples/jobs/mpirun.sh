@@ -4,6 +4,6 @@
 #   sh examples/jobs/mpirun.sh python train.py
 mpirun -n 4 gpu-tracker --job=results -- "$@"
 status=$?
-# Give each run a folder of its own: what runs write into the same one is added up.
+# Use a new folder for each run: runs in the same folder are added up.
 gpu-tracker merge results -o results/report.txt
 exit "$status"

@@ -3,9 +3,9 @@
 #
 #   ls *.fastq | sh examples/jobs/parallel.sh python align.py
 #
-# The rank of a job is its number among the lines, from 1 on.
+# The rank of a job is the number of its line, from 1.
 parallel --jobs=2 gpu-tracker --job=results -- "$@"
 status=$?
-# Give each run a folder of its own: what runs write into the same one is added up.
+# Use a new folder for each run: runs in the same folder are added up.
 gpu-tracker merge results -o results/report.txt
 exit "$status"

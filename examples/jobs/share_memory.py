@@ -1,6 +1,6 @@
-"""Five processes that share 200 MB, as the workers of a program do that has loaded its data before it forks.
+"""Five processes that share 200 MB, like workers that are forked after the data is loaded.
 
-python share_memory.py [SECONDS]: how long they live, two seconds where not given. Each computes for a tenth of that.
+python share_memory.py [SECONDS]: they live for 2 seconds by default, and compute for a tenth of that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0
 END = time.monotonic() + SECONDS
 
 data = bytearray(200_000_000)
-data[::4096] = bytes(len(data[::4096]))  # so that no page stays untouched
+data[::4096] = bytes(len(data[::4096]))  # touch each page
 
 is_child = False
 children: list[int] = []

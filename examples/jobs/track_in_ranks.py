@@ -1,7 +1,7 @@
-"""A program that tracks itself in each of its ranks, for launchers that start Python themselves, as Lightning does.
+"""Track each rank from within the program, for launchers that start Python themselves, such as Lightning.
 
-Lightning runs the script again for each further rank. The first rank learns that it is one when the others are started,
-so in a program with Lightning the tracker begins behind that: in the method setup of a callback.
+Lightning starts the script again for each further rank. In a program with Lightning, start the tracker in the method
+``setup`` of a callback: before that, the first rank does not have its variables.
 """
 
 from __future__ import annotations
