@@ -96,7 +96,7 @@ def commands_in(session: str) -> Iterator[tuple[str, str]]:
 
 def pattern_for(expected: str) -> str:
     kinds = (SIZE, TIME, NUMBER, CURVE, GAP)
-    free = rf'(\n *\.\.\.(?=\n|$)|\.\.\.|{"|".join(kinds[:-1])}|(?<=\S){GAP})'
+    free = rf'(\n *\.\.\.(?=\n|$)|\.\.\.|{"|".join(kinds[:-1])}|{GAP})'
     pieces = re.split(free, BOUNDS.sub('', expected.strip()))
     return ''.join(
         '.*'

@@ -41,12 +41,11 @@ def print_report(
     :param recording: The path of the recording that was asked for; None: none was.
     :param kept: The number of the kept run; None: it was not kept.
     """
-    units = {'ram': usage.max_ram.unit, 'gpu_ram': usage.max_gpu_ram.unit, 'time': usage.compute_time.unit}
     text = short_report(
         usage,
         request.words,
         exit_code,
-        units={kind: unit for kind, unit in units.items() if kind not in request.adaptive},
+        units=_units(usage, request),
         recorded=recorded or NOT_RECORDED,
         advice=[one.text for one in usage.advice],
         kept=kept,
@@ -59,7 +58,14 @@ def print_report(
 def print_failure(usage: ResourceUsage, request: Request, exit_code: int | None) -> None:
     """Print how the command has failed, in one line; nothing if it has not."""
     if has_failed(usage, exit_code):
-        output.say(ending(usage, request.words, exit_code, surface=_surface()))
+        units = _units(usage, request) if request.format is None else {}
+        output.say(ending(usage, request.words, exit_code, units=units, surface=_surface()))
+
+
+def _units(usage: ResourceUsage, request: Request) -> dict[str, str]:
+    """Return the units that were asked for; each other figure is shown in the unit that suits it."""
+    units = {'ram': usage.max_ram.unit, 'gpu_ram': usage.max_gpu_ram.unit, 'time': usage.compute_time.unit}
+    return {kind: unit for kind, unit in units.items() if kind not in request.adaptive}
 
 
 def _seconds_of(found: PathFigures, recording: Recording) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpu_tracker.cli import tracking
 from gpu_tracker.cli.options import Values, parse
 from gpu_tracker.cli.request import Request, read_request
-from gpu_tracker.cli.short_report import print_report, read_recorded
+from gpu_tracker.cli.short_report import print_failure, read_recorded
 from gpu_tracker.cli.track import TEXT
 from gpu_tracker.recording.reading.recording import load
 from gpu_tracker.result.usage import GPUMemory, GPUPercentages, GPUUse
@@ -44,8 +44,8 @@ def test_a_recording_that_cannot_be_read_adds_nothing(tmp_path: Path) -> None:
 def test_a_quiet_report_has_failures_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with load(training(tmp_path / 'run.db')) as recording:
         usage = recording.summary(time_unit='minutes')
-    print_report(usage, request_of('-q', 'true'), 0)
-    print_report(usage, request_of('-q', '--tu=min', 'true'), -9)
+    print_failure(usage, request_of('-q', 'true'), 0)
+    print_failure(usage, request_of('-q', '--tu=min', 'true'), -9)
     assert capfd.readouterr() == ('', 'true   ended by SIGKILL after 0.167 minutes\n')
 
 
