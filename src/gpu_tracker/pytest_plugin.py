@@ -1,7 +1,6 @@
 """Tests that are tracked: ``pytest --track``, and the marks ``limit_ram``, ``limit_gpu_ram`` and ``limit_time``.
 
-pytest imports this module in every run in an environment with gpu-tracker, so it imports the rest of it only where it
-is asked for.
+pytest imports this module in every run, so it imports the rest of gpu_tracker only if that is used.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_tracker.tracker import Tracker
 
 _OUTPUT = 'gpu_tracker'
-"""The key of what a worker of xdist hands over."""
+"""The key of the output of a worker of xdist."""
 _MOST_SHOWN = 5
 """Tests in the table, for each of its figures."""
 _PLUGIN = 'gpu-tracker-recording'
@@ -31,8 +30,8 @@ class _Limit(NamedTuple):
     """A kind of mark.
 
     :ivar unit: The base unit of its figure.
-    :ivar example: Limits as people write them.
-    :ivar figure: What the figure is, for who reads that a test has failed.
+    :ivar example: A limit in a test.
+    :ivar figure: The name of its figure in messages.
     """
 
     unit: str
@@ -41,9 +40,9 @@ class _Limit(NamedTuple):
 
 
 _LIMITS = {
-    'limit_ram': _Limit('bytes', "'200 MB'", 'the most RAM of pytest and of all that the test has started'),
-    'limit_gpu_ram': _Limit('bytes', "'1 GB'", 'the most GPU RAM of pytest and of all that the test has started'),
-    'limit_time': _Limit('seconds', "'2 s'", 'the time that the test has taken'),
+    'limit_ram': _Limit('bytes', "'200 MB'", 'the peak RAM of pytest and the processes of the test'),
+    'limit_gpu_ram': _Limit('bytes', "'1 GB'", 'the peak GPU RAM of pytest and the processes of the test'),
+    'limit_time': _Limit('seconds', "'2 s'", 'the time of the test'),
 }
 
 
@@ -59,20 +58,18 @@ class _Used(NamedTuple):
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup('gpu-tracker', 'tracking of tests (gpu-tracker)')
-    group.addoption(
-        '--track', action='store_true', help='Track the run, with a region for each test, and show the largest.'
-    )
-    group.addoption('--track-file', metavar='PATH', help='Keep the recording; workers of xdist put their name into it.')
+    group.addoption('--track', action='store_true', help='Measure each test, and show the largest.')
+    group.addoption('--track-file', metavar='PATH', help='Keep the recording. Workers of xdist add their name to it.')
     group.addoption('--track-overwrite', action='store_true', help='Replace older recordings.')
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marks, and record the run where that is asked for.
+    """Declare the marks, and record the run if ``--track`` is given.
 
-    :raises pytest.UsageError: where options do not go together, or a file cannot be made.
+    :raises pytest.UsageError: if an option needs another one, or a file cannot be made.
     """
     for name, limit in _LIMITS.items():
-        config.addinivalue_line('markers', f'{name}({limit.example}): fails where {limit.figure} is more')
+        config.addinivalue_line('markers', f'{name}({limit.example}): fail the test if {limit.figure} is larger')
     file = config.getoption('--track-file')
     if not config.getoption('--track'):
         for option, value in (('--track-file', file), ('--track-overwrite', config.getoption('--track-overwrite'))):
@@ -93,7 +90,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Read the limits before any test runs: a wrong one is an error of its file, which workers of xdist can report."""
+    """Check the limits before any test runs. Workers of xdist can report a wrong one as an error of its file."""
     report = yield
     if report.passed:
         faults = [*_faults(item for item in report.result if isinstance(item, pytest.Item))]
@@ -116,7 +113,7 @@ def _faults(items: Iterable[pytest.Item]) -> Iterator[str]:
 
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Measure a test with a limit, and fail it where it has used more."""
+    """Measure a test with a limit, and fail it if it used more."""
     marks = [mark for name in _LIMITS if (mark := item.get_closest_marker(name)) is not None]
     if not marks:
         return (yield)
@@ -131,7 +128,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         if tracker is not None and os.getpid() == owner:
             problem = _stopped(tracker)
     if os.getpid() != owner:
-        return result  # of a copy of the test, in a process that it has forked
+        return result  # in a process that the test forked
     figures: dict[str, float | None] = {'limit_time': seconds}
     if tracker is not None and problem is None:
         usage = tracker.resource_usage
@@ -143,7 +140,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 
 def _started() -> tuple[Tracker | None, str | None]:
-    """Return a tracker that was started, or the reason why there is none."""
+    """Start a tracker; return it, or the reason of the failure."""
     from gpu_tracker.tracker import Tracker  # noqa: PLC0415 - only where a test has a limit
 
     try:
@@ -157,7 +154,7 @@ def _started() -> tuple[Tracker | None, str | None]:
 
 
 def _stopped(tracker: Tracker) -> str | None:
-    """Stop a tracker; return why there is no result."""
+    """Stop a tracker; return the reason of a failure."""
     try:
         tracker.stop()
     except GpuTrackerError as error:
@@ -166,7 +163,7 @@ def _stopped(tracker: Tracker) -> str | None:
 
 
 def _limit_of(item: pytest.Item, mark: pytest.Mark) -> float:
-    """Return the limit that a mark gives, in base units."""
+    """Return the limit of a mark in base units."""
     from gpu_tracker.recording.comparing.quantities import limit_of  # noqa: PLC0415 - only where a test has a limit
 
     limit = _LIMITS[mark.name]
@@ -178,20 +175,20 @@ def _limit_of(item: pytest.Item, mark: pytest.Mark) -> float:
 
 
 def _excess(name: str, used: float | None, limit: float, problem: str | None) -> str | None:
-    """Return what is to be said of a figure that is above its limit, or unknown."""
+    """Return the message for a figure above its limit, or unknown; None if the test passes."""
     from gpu_tracker.units import text_of  # noqa: PLC0415 - as above
 
     unit, _, figure = _LIMITS[name]
     if used is None:
         reason = f' ({problem})' if problem else ''
-        return f'{name}: {figure} is not known{reason}; the limit is {text_of(limit, unit)}'
+        return f'{name}: {figure} is unknown{reason}; the limit is {text_of(limit, unit)}'
     if used > limit:
-        return f'{name}: {figure}, was {text_of(used, unit)}; the limit is {text_of(limit, unit)}'
+        return f'{name}: {figure} was {text_of(used, unit)}; the limit is {text_of(limit, unit)}'
     return None
 
 
 class _Recorder:
-    """Records what each test uses, and shows it at the end."""
+    """Records the use of each test, and shows it at the end."""
 
     def __init__(self, config: pytest.Config, file: str | None) -> None:
         self._overwrites = bool(config.getoption('--track-overwrite'))
@@ -205,7 +202,7 @@ class _Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Name a test, with its fixtures, a region."""
+        """Record a test and its fixtures as a region."""
         self._start()
         from gpu_tracker.regions import calls  # noqa: PLC0415 - only with --track
 
@@ -221,7 +218,7 @@ class _Recorder:
     def pytest_sessionfinish(self) -> None:
         """End the recording."""
         if os.getpid() != self._owner:
-            return  # a process that a test has forked
+            return  # in a process that a test forked
         tracker, self._tracker = self._tracker, None
         if tracker is not None:
             try:
@@ -234,14 +231,14 @@ class _Recorder:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:  # noqa: ANN401 - xdist's
-        """Take over what a worker has recorded."""
-        crashed = f'{node.gateway.id} has ended early; what its tests used is not known'
+        """Collect the figures of a worker."""
+        crashed = f'{node.gateway.id} ended early; the use of its tests is unknown'
         problem, used = getattr(node, 'workeroutput', {}).get(_OUTPUT, (crashed, []))
         self._problem = self._problem or problem
         self._used += [_Used(*fields) for fields in used]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Show the tests that have used most."""
+        """Show the tests that used most."""
         if self._problem is not None:
             terminalreporter.write_line(f'gpu-tracker: {self._problem}')
         if self._used:
@@ -250,7 +247,7 @@ class _Recorder:
                 terminalreporter.write_line(line)
 
     def _start(self) -> None:
-        """Start to record at the first test: where none runs, there is no file."""
+        """Start the recording at the first test, so a run without tests makes no file."""
         if self._tracker is not None or self._problem is not None:
             return
         from gpu_tracker.tracker import Tracker  # noqa: PLC0415 - only with --track
@@ -265,7 +262,7 @@ class _Recorder:
 
 
 def _check_files(config: pytest.Config, file: str) -> None:
-    """Raise UsageError where a recording cannot be made; that of each worker is checked before the workers start."""
+    """Raise UsageError if a recording cannot be made. The files of all workers are checked before the workers start."""
     if hasattr(config, 'workerinput'):
         return
     from gpu_tracker.errors import ParameterError  # noqa: PLC0415 - only with --track
@@ -280,7 +277,7 @@ def _check_files(config: pytest.Config, file: str) -> None:
 
 
 def _workers(config: pytest.Config) -> Sequence[str]:
-    """Return the names that xdist gives its workers; none where it does not run."""
+    """Return the names of the workers of xdist; none without xdist."""
     if config.getoption('dist', 'no') == 'no':
         return ()
     count = 0
@@ -306,7 +303,7 @@ def _most(lower_bounds: Iterable[float | None]) -> float | None:
 
 
 def _table(used: Sequence[_Used]) -> list[str]:
-    """Return the tests that used most of anything, in lines; those that took longest are first."""
+    """Return the lines of the tests with the largest figures, the longest first."""
     shown: set[int] = set()
     for figures in ([one.time for one in used], [one.cpu for one in used], [one.ram for one in used]):
         shown.update(sorted(range(len(used)), key=lambda number: -(figures[number] or 0))[:_MOST_SHOWN])
@@ -316,5 +313,5 @@ def _table(used: Sequence[_Used]) -> list[str]:
         ram = 'N/A' if one.ram is None else f'{one.ram / 1e6:.1f}'
         lines.append(f'{one.time:8.3f}{cpu:>8}{ram:>8}  {one.name}')
     if len(used) > len(shown):
-        lines.append(f'the {len(shown)} of {len(used)} that used most')
+        lines.append(f'the {len(shown)} largest of {len(used)} tests')
     return lines

@@ -257,8 +257,8 @@ def test_limits_fail_what_has_used_more(pytest_run: Pytest, workers: list[str]) 
         'test_fails_by_itself': 'FAILED',
         'test_is_skipped': 'SKIPPED',
     }
-    assert re.search(r'limit_ram: the most RAM of .*, was [45]\d\d(\.\d)? MB; the limit is 200 MB', done.stdout)
-    assert re.search(r'limit_time: the time that the test has taken, was \d.* m?s; the limit is 50 ms', done.stdout)
+    assert re.search(r'limit_ram: the peak RAM of .* was [45]\d\d(\.\d)? MB; the limit is 200 MB', done.stdout)
+    assert re.search(r'limit_time: the time of the test was \d.* m?s; the limit is 50 ms', done.stdout)
     assert 'ValueError: its own' in done.stdout
     assert 'the limit is 1 ms' not in done.stdout
 
@@ -290,7 +290,7 @@ def test_a_limit_that_cannot_be_checked_fails_after_the_test(tmp_path: Path, pyt
     (tmp_path / 'conftest.py').write_text("import os\n\nos.environ['GPU_TRACKER_READER'] = 'none'\n")
     done = pytest_run(textwrap.dedent(text))
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
-    assert 'limit_ram: the most RAM of pytest and of all that the test has started is not known (' in done.stdout
+    assert 'limit_ram: the peak RAM of pytest and the processes of the test is unknown (' in done.stdout
     assert 'GPU_TRACKER_READER must be proc or psutil' in done.stdout
     assert 'has run' in done.stdout
 
@@ -340,7 +340,7 @@ def test_a_worker_that_cannot_record_runs_its_tests(tmp_path: Path, pytest_run: 
     done = pytest_run(textwrap.dedent(text), '--track', '--track-file=run.db', '-n', '1')
     assert '1 failed, 3 passed' in done.stdout
     assert (tmp_path / 'run-gw1.db').read_text() == 'something else'
-    assert 'gw0 has ended early' in done.stdout
+    assert 'gw0 ended early' in done.stdout
 
 
 def test_a_run_that_asks_for_nothing_imports_nothing() -> None:
