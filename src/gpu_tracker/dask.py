@@ -1,4 +1,4 @@
-"""Dask: a plugin that tracks each worker of a cluster, with the tasks that it runs as regions.
+"""Dask: a plugin that tracks each worker of a cluster, and records its tasks as regions.
 
 Importing this module needs the package ``distributed``.
 """
@@ -33,35 +33,34 @@ if TYPE_CHECKING:
     from gpu_tracker.result.usage import ResourceUsage
 
 _GIVEN = ('process_id', 'job')
-"""Parameters of Tracker that the plugin gives itself."""
+"""Parameters of Tracker that the plugin sets."""
 _ABOUT_TO_RUN = 'executing'
-"""The state of a task that a worker begins, see the worker's state machine in Dask's documentation."""
+"""The state of a task at its start: see the worker's state machine in Dask's documentation."""
 
 
 class TrackerPlugin(WorkerPlugin):
-    """A plugin that tracks the process of each worker of a cluster, also of those that join later.
+    """A plugin that tracks the process of each worker of a cluster, including workers that join later.
 
-    Each task that a worker runs is a region, whose name is the one by which Dask groups tasks: ``sum`` of ``sum-6f5e``.
-    The rank of a worker is its name where that is a number, as in a ``LocalCluster``; the job is the ID of the
-    scheduler. Workers that share one process, as with ``processes=False``, are tracked as the first of them::
+    Each task is a region with Dask's name of its group: ``sum`` for ``sum-6f5e``. The rank of a worker is its name if
+    the name is a number, as in a ``LocalCluster``. The job is the ID of the scheduler. Of several workers in one
+    process, as with ``processes=False``, only the first is tracked::
 
         client.register_plugin(gpu_tracker.dask.TrackerPlugin(job_folder='/shared/job'))
         ...
         usages = gpu_tracker.dask.collect(client)
 
-    :param job_folder: A folder that all workers share, into which each writes what it has used, see :doc:`jobs`. A
-        worker that is killed leaves there what it had written; the one that Dask starts in its place is another
-        attempt of the same rank.
-    :param options: Other parameters of :class:`gpu_tracker.Tracker`, except ``process_id`` and ``job``. Their values
-        are checked on the workers, where they count.
-    :raises TypeError: where there is no such parameter.
+    :param job_folder: A folder that all workers share. Each worker writes its figures into it, see :doc:`jobs`. The
+        files of a killed worker stay. Its replacement is another attempt of the same rank.
+    :param options: Other parameters of :class:`gpu_tracker.Tracker`, except ``process_id`` and ``job``. The workers
+        check their values.
+    :raises TypeError: if a parameter does not exist.
     """
 
     name = 'gpu-tracker'
-    """The name of the plugin: one that is registered later takes the place of this one."""
+    """The name of the plugin. Dask replaces a plugin when another of the same name is registered."""
 
     _of_this_process: ClassVar[TrackerPlugin | None] = None
-    """The one that tracks this process now."""
+    """The plugin that tracks this process now."""
 
     def __init__(self, *, job_folder: str | os.PathLike[str] | None = None, **options: Any) -> None:  # noqa: ANN401 - those of Tracker
         for name in options:
@@ -75,7 +74,7 @@ class TrackerPlugin(WorkerPlugin):
     async def setup(self, worker: Worker) -> None:
         """Start tracking the process of ``worker``; Dask calls it.
 
-        :raises GpuTrackerError: where that is not possible.
+        :raises GpuTrackerError: if the process cannot be tracked.
         """
         scheduler = await worker.scheduler.identity(n_workers=0)
         if TrackerPlugin._of_this_process is not None:
@@ -89,15 +88,14 @@ class TrackerPlugin(WorkerPlugin):
         self._worker = worker
 
     def teardown(self, worker: Worker) -> None:
-        """Stop tracking, unless that is done; Dask calls it."""
+        """Stop tracking, if that is not done; Dask calls it."""
         del worker
         self.stop()
 
     def transition(self, key: Any, start: str, finish: str, **more: Any) -> None:  # noqa: ANN401 - keys of any kind
-        """Have the task that is about to run do so as a region; Dask calls it.
+        """Make a region of a task that is about to run; Dask calls it.
 
-        It is called in the thread of the event loop. The task itself runs in another one, which is where its region
-        begins and ends.
+        Dask calls it in the thread of the event loop. The region begins and ends in the thread of the task.
         """
         del start, more
         task = None if self._worker is None or finish != _ABOUT_TO_RUN else self._worker.state.tasks.get(key)
@@ -105,7 +103,7 @@ class TrackerPlugin(WorkerPlugin):
             task.run_spec = _TaskInRegion(task.run_spec, key)
 
     def stop(self) -> ResourceUsage | None:
-        """Stop tracking, unless that is done, and return what was used; None where that is not known."""
+        """Stop tracking, if that is not done, and return the result; None if it is unknown."""
         tracker = self._tracker
         if tracker is None:
             return None
@@ -115,20 +113,20 @@ class TrackerPlugin(WorkerPlugin):
                 tracker.stop()
             usage = tracker.resource_usage
         except SamplerError as error:
-            _log().warning('It is not known what a Dask worker has used: %s', error)
+            _log().warning('The result of a Dask worker is unknown: %s', error)
             return None
         return usage
 
 
 def collect(client: Client) -> dict[str, ResourceUsage | None]:
-    """Stop tracking on all workers of a cluster, and return what each has used, by the address of the worker.
+    """Stop tracking on all workers of a cluster, and return their results by the address of the worker.
 
-    None is what is not known. Workers that are gone are missing; what they had used until then is in the job's folder,
-    if there is one, with the figures of all others: see :func:`gpu_tracker.load_job`, which also works meanwhile.
+    An unknown result is None. Workers that are gone are missing. With a job folder, :func:`gpu_tracker.load_job` has
+    them too, and also works while the workers run.
 
-    :param client: The client that has registered a :class:`TrackerPlugin`, which this unregisters. Of an asynchronous
-        client, ``await`` what is returned.
-    :raises TrackerStateError: where none is registered.
+    :param client: The client that registered a :class:`TrackerPlugin`. The plugin is unregistered. With an asynchronous
+        client, ``await`` the result.
+    :raises TrackerStateError: if no plugin is registered.
     """
     return client.sync(_collect, client)
 
@@ -143,13 +141,13 @@ async def _collect(client: Client) -> dict[str, ResourceUsage | None]:
 
 
 def _stop(dask_worker: Worker) -> ResourceUsage | None:
-    """Stop the tracker of a worker; Dask passes the worker in the parameter of this name."""
+    """Stop the tracker of a worker. Dask passes the worker in the parameter of this name."""
     plugin = dask_worker.plugins.get(TrackerPlugin.name)
     return plugin.stop() if isinstance(plugin, TrackerPlugin) else None
 
 
 class _TaskInRegion:
-    """A task that runs as a region. For all else it is the task itself."""
+    """A task that runs as a region, and otherwise behaves like the task."""
 
     __slots__ = ('_key', '_task')
 
@@ -174,12 +172,12 @@ class _TaskInRegion:
         return repr(self._task)
 
     def __reduce__(self) -> tuple[type[_TaskInRegion], tuple[Any, Any]]:
-        """Survive pickling, for executors of processes."""
+        """Support pickling, for executors that use processes."""
         return type(self), (self._task, self._key)
 
 
 def _place(name: object, job: str, folder: str | None) -> tuple[str | None, JobIdentity]:
-    """Return the job's folder and the identity of the worker with a name."""
+    """Return the job's folder and the identity of a worker."""
     around = identify(os.environ, os.getpid())
     node = host_name() if around is None else around['node']
     rank = int(str(name)) if str(name).isascii() and str(name).isdigit() else None
@@ -191,11 +189,11 @@ def _place(name: object, job: str, folder: str | None) -> tuple[str | None, JobI
 
 
 def _runs_before(folder: str, job: str, rank: int) -> int:
-    """Return how many runs of a rank are in the job's folder: those before it on the same worker have ended."""
+    """Return the number of earlier runs of a rank in the job's folder."""
     try:
         records, _ = read_folder(folder)
     except RecordingError:
-        return 0  # it is made by the first worker
+        return 0  # the first worker makes the folder
     return sum(record.job.job == job and record.job.rank == rank for record in records)
 
 

@@ -1,6 +1,6 @@
-"""MPI: a tracker of all ranks of a program, which rank 0 gets the results of through MPI itself.
+"""MPI: a tracker of all ranks of a program. Rank 0 receives the results as MPI messages.
 
-Nothing but a tracker needs the package ``mpi4py``, whose import starts MPI.
+Only a tracker imports ``mpi4py``, because that starts MPI.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.model import Region
 
 _MOST_CALLS = 2000
-"""Calls of regions that a rank sends one by one; of more, it sends the sums."""
+"""A rank sends at most this many calls of regions one by one; otherwise it sends sums."""
 _TAGS = 1 << 15
-"""How many there are at least, MPI_TAG_UB."""
+"""The number of tags that every MPI has: the minimum of MPI_TAG_UB."""
 _INTERVAL = 0.005
-"""Seconds between two questions whether a message is there: waiting in MPI would take a core from the other ranks."""
+"""Seconds between two polls for a message. Blocking in MPI would take a core from the other ranks."""
 _LONGEST_SEND = 5.0
-"""Seconds for which a rank waits for a message to leave, at most."""
+"""The longest wait for a message to leave, in seconds."""
 
 
 class Tracker(tracker.Tracker):
@@ -52,16 +52,16 @@ class Tracker(tracker.Tracker):
         if tracker.job is not None:
             print(tracker.job)
 
-    All ranks of ``comm`` make one, and leave its block or call ``stop()``; what is measured comes to rank 0 as
-    messages, so no folder has to be shared. Only rank 0 waits there, for the last of the others. It does not where an
-    exception leaves its block; then there is no report. Where a rank is killed, MPI ends the others, and there is none
-    either: with ``job_folder`` each rank writes its own in addition, and :func:`gpu_tracker.load_job` reads them.
+    All ranks of ``comm`` make a tracker, and leave its block or call ``stop()``. The figures reach rank 0 as messages,
+    so no shared folder is needed. At the end, only rank 0 waits for the others. If an exception leaves the block of
+    rank 0, there is no report. If a rank is killed, MPI ends all ranks, and there is no report either. With
+    ``job_folder`` each rank also writes its own files, which :func:`gpu_tracker.load_job` reads.
 
-    :param comm: The communicator of mpi4py whose ranks are meant; ``COMM_WORLD`` where not given.
+    :param comm: The communicator of mpi4py. Default: ``COMM_WORLD``.
     :param options: The parameters of :class:`gpu_tracker.Tracker`, except ``job``.
-    :ivar job: The report of all ranks in rank 0, once it has stopped; None before, and in all others. RAM of several
-        ranks on one node at one moment has bounds only.
-    :raises MissingPackageError: where mpi4py is not installed.
+    :ivar job: In rank 0 after the end, the report of all ranks; otherwise None. The RAM of several ranks of a node at
+        one moment has only bounds.
+    :raises MissingPackageError: if mpi4py is not installed.
     """  # noqa: D400 - it goes on with an example
 
     job: JobReport | None
@@ -84,7 +84,7 @@ class Tracker(tracker.Tracker):
             super().start()
         except GpuTrackerError:
             if self._group.comm.rank:
-                self._hand_over()  # rank 0 waits for it
+                self._hand_over()  # rank 0 waits for this part
             raise
 
     def stop(self) -> None:
@@ -98,7 +98,7 @@ class Tracker(tracker.Tracker):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop tracking, unless the block has done so."""
+        """Stop tracking, if the block did not."""
         self._waits = error is None or (isinstance(error, SystemExit) and not error.code)
         super().__exit__(kind, error, traceback)
 
@@ -117,7 +117,7 @@ class Tracker(tracker.Tracker):
         )
 
     def _hand_over(self) -> None:
-        """Send what was measured to rank 0, which makes the report; nothing the second time."""
+        """Send the figures to rank 0, which makes the report. A second call does nothing."""
         if self._is_handed_over:
             return
         self._is_handed_over = True
@@ -135,9 +135,9 @@ class Tracker(tracker.Tracker):
 class _Group(NamedTuple):
     """The ranks of a communicator.
 
-    :ivar comm: A copy of it, so that no message is mistaken for one of the program.
+    :ivar comm: A copy of the communicator, so messages do not mix with messages of the program.
     :ivar identity: The identity of this rank.
-    :ivar tags: Numbers for its trackers, which all ranks make in the same order.
+    :ivar tags: Numbers for the trackers. All ranks make them in the same order.
     """
 
     comm: Comm
@@ -151,7 +151,7 @@ class _Group(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What a rank sends: its name, its record as text, and the calls of its regions."""
+    """The message of a rank: its name, its record as text, and the calls of its regions."""
 
     name: str
     record: str
@@ -159,9 +159,9 @@ class _Part(NamedTuple):
 
 
 _keyvals: list[int] = []
-"""The key of the attribute with which a communicator keeps its group, once there is one."""
+"""The key of the communicator's attribute that holds its group, once one exists."""
 _leaving: list[Request] = []
-"""Messages that may not have left yet."""
+"""Messages that may still be leaving."""
 
 
 def _mpi() -> Any:  # noqa: ANN401 - the module MPI
@@ -177,7 +177,7 @@ def _mpi() -> Any:  # noqa: ANN401 - the module MPI
 
 
 def _group_of(comm: Comm) -> _Group:
-    """Return the group of a communicator; all of its ranks do this together."""
+    """Return the group of a communicator. All ranks need to call this together."""
     mpi = _mpi()
     if not _keyvals:
         _keyvals.append(mpi.Comm.Create_keyval())
@@ -190,20 +190,20 @@ def _group_of(comm: Comm) -> _Group:
     here = {'rank': comm.rank, 'size': comm.size, 'local_rank': near.rank, 'local_size': near.size}
     near.Free()
     if (around.get('rank'), around.get('size')) == (comm.rank, comm.size) and around['local_rank'] is not None:
-        del here['local_rank']  # the launcher may count them in another order, by which programs choose their GPUs
+        del here['local_rank']  # keep the launcher's: programs choose their GPUs by it
     group = _Group(comm.Dup(), JobIdentity(**{**around, **here}), count())
     comm.Set_attr(_keyvals[0], group)
     return group
 
 
 def _send(comm: Comm, part: _Part, tag: int) -> None:
-    """Send a part to rank 0. Where that takes longer than a moment, it goes on in the background."""
+    """Send a part to rank 0. A slow message is sent in the background."""
     _leaving.append(comm.isend(part, dest=0, tag=tag))
     _wait_for_leaving(_mpi())
 
 
 def _wait_for_leaving(mpi: Any) -> None:  # noqa: ANN401 - the module MPI
-    """Wait until all messages have left, but not for long: rank 0 does not take them where it has failed."""
+    """Wait a limited time until all messages have left: a failed rank 0 does not receive them."""
     deadline = time.monotonic() + _LONGEST_SEND
     while _leaving and not mpi.Is_finalized():
         _leaving[:] = [request for request in _leaving if not request.test()[0]]
@@ -213,7 +213,7 @@ def _wait_for_leaving(mpi: Any) -> None:  # noqa: ANN401 - the module MPI
 
 
 def _received(comm: Comm, tag: int) -> Iterator[_Part]:
-    """Yield what the other ranks have sent, as it arrives."""
+    """Yield the parts of the other ranks as they arrive."""
     any_rank = _mpi().ANY_SOURCE
     for _ in range(comm.size - 1):
         while not comm.iprobe(any_rank, tag):
@@ -228,10 +228,10 @@ def _report(parts: Sequence[_Part]) -> JobReport:
 
 
 def _calls(regions: Sequence[Region]) -> list[RegionCall]:
-    """Return the calls of regions that have ended; of many, the sums."""
+    """Return the calls of ended regions, or their sums if there are many."""
     paths: dict[int, tuple[str, ...]] = {}
     calls = []
-    for region in regions:  # in the order in which they began: what is around a region is before it
+    for region in regions:  # ordered by start, so an enclosing region comes first
         paths[region.id] = path = (*paths.get(region.parent_id or 0, ()), region.name)
         if region.wall_time is not None:
             calls.append(RegionCall(path, region.start, region.wall_time, region.calls))

@@ -1,4 +1,4 @@
-"""Ray: reports of worker processes, by the interpreter that Ray starts them with, and a tracker of each actor."""
+"""Ray: run workers under gpu-tracker, or track single actors."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ Actor = TypeVar('Actor')
 
 
 def py_executable(job_folder: str | os.PathLike[str], *options: str, python: str | None = None) -> str:
-    """Return what ``py_executable`` of a runtime environment has to be for all workers of a Ray job to be tracked::
+    """Return the ``py_executable`` of a runtime environment that tracks all workers of a Ray job::
 
         ray.init(runtime_env={'py_executable': gpu_tracker.ray.py_executable('/shared/job', '--st=0.5')})
 
-    Each worker process then runs under ``gpu-tracker --job=FOLDER``, whatever tasks and actors Ray gives it.
+    Each worker process then runs under ``gpu-tracker --job=FOLDER``.
 
-    :param job_folder: A folder that all nodes share, into which each worker writes what it has used; see :doc:`jobs`.
+    :param job_folder: A folder that all nodes share. Each worker writes its figures into it, see :doc:`jobs`.
     :param options: Options of the command ``gpu-tracker``.
-    :param python: The path of the interpreter on all nodes, which has gpu_tracker and Ray; that of this process where
-        not given.
+    :param python: The path of a Python with gpu_tracker and Ray on all nodes. Default: the path of this Python.
     """  # noqa: D400 - it goes on with an example
     interpreter = python or sys.executable
     folder = os.path.abspath(os.fsdecode(job_folder))
@@ -39,7 +38,7 @@ def py_executable(job_folder: str | os.PathLike[str], *options: str, python: str
 
 
 def tracked(**options: Any) -> Callable[[type[Actor]], type[Actor]]:  # noqa: ANN401 - those of Tracker
-    """Return a decorator of classes of actors, each of which tracks its process from its begin to its end::
+    """Return a decorator for classes of actors, which tracks the process of each actor::
 
         @ray.remote
         @gpu_tracker.ray.tracked(job_folder='/shared/job')
@@ -47,19 +46,19 @@ def tracked(**options: Any) -> Callable[[type[Actor]], type[Actor]]:  # noqa: AN
 
         usage = ray.get(trainer.resource_usage.remote())
 
-    The method ``resource_usage`` stops the tracking, and returns what was used. Without it, the tracking stops when the
-    actor ends; one that is killed, as with ``ray.kill``, leaves in ``job_folder`` what was written before. The step of
-    the job is the name of the class, so that actors of one class are compared with each other.
+    The method ``resource_usage`` stops tracking and returns the result. Otherwise tracking stops when the actor ends.
+    After ``ray.kill``, ``job_folder`` has the figures up to the last report. The step of the job is the name of the
+    class, so actors of one class are compared with each other.
 
     :param options: The parameters of :class:`gpu_tracker.Tracker`, except ``process_id`` and ``job``.
-    :raises TypeError: where something else than a class is decorated, such as what ``ray.remote`` has made of one.
+    :raises TypeError: if the decorated object is not a class. Put this decorator below ``@ray.remote``.
     """  # noqa: D400 - as above
 
     def decorate(actor: type[Actor]) -> type[Actor]:
         if not isinstance(actor, type):
             raise TypeError(f'gpu_tracker.ray.tracked() decorates a class, below @ray.remote, not {actor!r}')
 
-        class TrackedActor(actor):  # type: ignore[valid-type, misc]  # a class that is only known here
+        class TrackedActor(actor):  # type: ignore[valid-type, misc]  # a base class only known at run time
             def __init__(self, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401 - those of the actor
                 self._gpu_tracker = Tracker(job=_identity(actor.__name__), **options)
                 self._gpu_tracker.start()
@@ -67,7 +66,7 @@ def tracked(**options: Any) -> Callable[[type[Actor]], type[Actor]]:  # noqa: AN
                 super().__init__(*arguments, **keywords)
 
             def resource_usage(self) -> ResourceUsage:
-                """Stop tracking, unless that is done, and return what was used."""
+                """Stop tracking, if that is not done, and return the result."""
                 _stop(self._gpu_tracker)
                 return self._gpu_tracker.resource_usage
 
@@ -84,9 +83,9 @@ def _stop(tracker: Tracker) -> None:
 
 
 def _identity(actor: str) -> JobIdentity:
-    """Return the identity of an actor in whose process this is."""
+    """Return the identity of the actor in this process."""
     try:
-        import ray  # noqa: PLC0415 - whoever imports this module to start a job needs no more than a text
+        import ray  # noqa: PLC0415 - py_executable() needs no Ray
     except ImportError as error:
         from gpu_tracker.installation import install_command  # noqa: PLC0415 - as above
 
@@ -95,6 +94,6 @@ def _identity(actor: str) -> JobIdentity:
     around = identify(os.environ, os.getpid()) or {}
     job = around.get('job')
     if job in {None, os.environ.get('RAY_JOB_ID')}:
-        # No scheduler's. The variable of a worker that Ray had started in advance has the ID of no job.
+        # Not the ID of a scheduler. Ray starts some workers before the job: their variable is not its ID.
         job = ray.get_runtime_context().get_job_id()
     return JobIdentity(launcher='ray', job=job, step=actor, node=around.get('node') or host_name())

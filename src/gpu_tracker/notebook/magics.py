@@ -1,12 +1,11 @@
 """The magics ``%%track`` and ``%track``.
 
-A cell magic that runs its cell cannot await: the event loop of a kernel runs already. So ``%%track`` leaves the running
-to IPython. An input transformer puts a call that starts the tracker in the place of the ``%%track`` line, and the event
-``post_run_cell`` stops it and shows the result. The cell is run as any other: ``await`` works, its last value is
-displayed, tracebacks have the lines of the cell, errors and interrupts take their usual way. Options that are wrong are
-an error of that first call, so that nothing else of the cell is run.
+A cell magic cannot await, because the event loop of a kernel already runs. So IPython runs the cell of ``%%track``. An
+input transformer replaces the ``%%track`` line by a call that starts the tracker. The event ``post_run_cell`` stops it
+and shows the result. So ``await``, the last value, tracebacks, errors and interrupts work as in any cell. A wrong
+option is an error of that first call, so the rest of the cell does not run.
 
-``%track STATEMENT`` runs its statement by itself, since other lines of the cell are not meant.
+``%track STATEMENT`` runs its statement itself.
 """
 
 from __future__ import annotations
@@ -29,21 +28,21 @@ if TYPE_CHECKING:
 
 _TRACK_LINE = re.compile(rf'%%{MAGIC}(?:\s+(.*))?')
 _REST_OF_CELL = '\n'
-"""What the magic is given in place of a cell where it is the cell around that is tracked."""
+"""The cell argument of the call that ``%%track`` is replaced by."""
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Add ``%%track`` and ``%track`` to IPython: what ``%load_ext gpu_tracker`` calls."""
+    """Add ``%%track`` and ``%track`` to IPython; ``%load_ext gpu_tracker`` calls it."""
     unload_ipython_extension(shell)
     tracking = _LOADED[shell] = CellTracking(shell)
     shell.register_magic_function(tracking.track, 'line_cell', MAGIC)  # type: ignore[arg-type]  # IPython's own types
-    shell.input_transformer_manager.line_transforms.insert(0, started_in_first_line)  # before that of cell magics
+    shell.input_transformer_manager.line_transforms.insert(0, started_in_first_line)  # before cell magics
     shell.events.register('pre_run_cell', tracking.enter_cell)
     shell.events.register('post_run_cell', tracking.leave_cell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Remove them: what ``%unload_ext gpu_tracker`` calls. What is tracked ends."""
+    """Stop tracking and remove the magics; ``%unload_ext gpu_tracker`` calls it."""
     tracking = _LOADED.pop(shell, None)
     if tracking is None:
         return
@@ -56,7 +55,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def started_in_first_line(lines: list[str]) -> list[str]:
-    """Return the lines of a cell with a call in place of ``%%track``, and of another cell magic that comes next."""
+    """Replace ``%%track``, and a cell magic after it, by calls in the lines of a cell."""
     found = _TRACK_LINE.fullmatch(lines[0].rstrip()) if lines else None
     if found is None:
         return lines
@@ -68,7 +67,7 @@ def started_in_first_line(lines: list[str]) -> list[str]:
 
 
 class CellTracking:
-    """The magic ``track``, and the cell that is run."""
+    """The magic ``track``, and the cell that runs."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         self._shell = shell
@@ -78,7 +77,7 @@ class CellTracking:
     @no_var_expand
     @needs_local_scope
     def track(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> object:
-        """Track the cell around, a statement behind the options, or a cell that is given."""
+        """Track the enclosing cell, the statement after the options, or the given cell."""
         namespace = self._shell.user_ns if local_ns is None else local_ns
         options = len(line) if cell is not None else end_of_options(line)
         request = read(line[:options], {**self._shell.user_ns, **namespace})
@@ -91,18 +90,18 @@ class CellTracking:
         return self._run(code, request, namespace)
 
     def enter_cell(self, info: ExecutionInfo) -> None:
-        """Keep which cell is run; those that it runs itself, with ``%%capture`` or so, are parts of it."""
+        """Store the running cell. Nested cells, as with ``%%capture``, are parts of it."""
         if self._cell is None:
             self._cell = info
 
     def leave_cell(self, result: ExecutionResult | None) -> None:
-        """Stop what was started in the cell, and show what it has used."""
+        """Stop the tracker of the cell, and show the result."""
         if result is None or result.info is self._cell:
             self._cell = None
             self.end()
 
     def end(self) -> None:
-        """Stop what is tracked, and show what it has used."""
+        """Stop tracking, and show the result."""
         tracked, self._tracked = self._tracked, None
         if tracked is not None:
             tracked.end()
@@ -110,8 +109,8 @@ class CellTracking:
     def _start_in_cell(self, request: Request) -> None:
         if self._tracked is not None:
             raise UsageError('%%track is tracking this cell already')
-        if self._cell is not None:  # else the cell is run without events and output: nothing could stop, and be shown
-            code = (self._cell.raw_cell or '').partition('\n')[2]  # behind the line of the magic
+        if self._cell is not None:  # else it runs without events and output, so nothing could stop the tracker
+            code = (self._cell.raw_cell or '').partition('\n')[2]  # after the line of the magic
             self._tracked = TrackedCode(self._shell, request, code)
 
     def _run(self, code: str, request: Request, namespace: dict[str, Any]) -> object:
@@ -131,7 +130,7 @@ class CellTracking:
             raise
         tracked = TrackedCode(shell, request, code)
         try:
-            exec(statements, shell.user_ns, namespace)  # noqa: S102 - what the user has typed
+            exec(statements, shell.user_ns, namespace)  # noqa: S102 - the user typed it
             return eval(expression, shell.user_ns, namespace)  # noqa: S307 - as above
         finally:
             tracked.end()

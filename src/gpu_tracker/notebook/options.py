@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 MAGIC = 'track'
 _DEFAULTS = {'sleep_time': 0.1, 'ram_unit': 'megabytes', 'gpu_ram_unit': 'megabytes', 'time_unit': 'seconds'}
-"""Those of the magic: cells are shorter than commands."""
+"""Defaults of the magics. Cells are shorter than commands."""
 _LEADING_OPTIONS = re.compile(r"""(?:\s*--[\w-]+(?:=(?:"[^"]*"|'[^']*'|\S)*)?(?=\s|$))*""")
 _DESCRIPTION = """
-Track a cell or a statement, and show below it what it has used with all that it has started.
+Measure a cell or a statement with the processes that it starts, and show the result below.
 
 %%track in the first line of a cell tracks the cell: %%track --st=0.05 --sections=io
 %track tracks a statement: %track --name=run work()
@@ -41,7 +41,7 @@ class _Own(NamedTuple):
 
 _OWN = (
     _Own('--report', '', 'Show the full report below.'),
-    _Own('--name', 'variable', 'Keep the tracker, with its result, in this variable.'),
+    _Own('--name', 'variable', 'Keep the tracker with its result in this variable.'),
 )
 _SHARED = tuple(option for option in OPTIONS if option.in_notebook)
 _FLAGS = {option.name: option.flag for option in _SHARED}
@@ -50,11 +50,11 @@ _ACCEPTED = ', '.join(f'{flag}={value.upper()}' if value else flag for flag, val
 
 
 class Request(NamedTuple):
-    """What is asked for.
+    """The options of a magic.
 
-    :ivar parameters: Those of the tracker.
-    :ivar shows_report: The full report is shown too.
-    :ivar variable: The name of the variable that the tracker is kept in.
+    :ivar parameters: Parameters of the tracker.
+    :ivar shows_report: Show the full report too.
+    :ivar variable: The name of the variable for the tracker.
     """
 
     parameters: dict[str, Any]
@@ -63,9 +63,9 @@ class Request(NamedTuple):
 
 
 def read(text: str, variables: Mapping[str, object]) -> Request:
-    """Return what options ask for. ``$name`` and ``{name}`` are values of ``variables``, as in other magics.
+    """Parse options. ``$name`` and ``{name}`` are values of ``variables``, as in other magics.
 
-    :raises UsageError: where an option is not known, or has no value; it names what is accepted.
+    :raises UsageError: if an option is unknown or has no value; it names the accepted options.
     """
     try:
         given = _PARSER.parse_args(shlex.split(_expanded(text, variables)))
@@ -82,25 +82,25 @@ def read(text: str, variables: Mapping[str, object]) -> Request:
 
 
 def refusal(error: ParameterError) -> UsageError:
-    """Return what is to be said of a parameter that the tracker refuses, by the name of the option."""
+    """Return the error for a parameter that the tracker refuses, with the name of the option."""
     return UsageError(f'{_FLAGS.get(error.parameter, error.parameter)} must be {error.accepted}, not {error.value!r}')
 
 
 def end_of_options(line: str) -> int:
-    """Return where the statement begins in a line that begins with options, each of them one word."""
+    """Return the index of the statement in a line of ``%track``, after its options."""
     found = _LEADING_OPTIONS.match(line)
     return 0 if found is None else found.end()
 
 
 def help_text() -> str:
-    """Return what ``%track?`` shows."""
+    """Return the text of ``%track?``."""
     return _PARSER.format_help()
 
 
-def _value(option: Option, given: Any) -> Any:  # noqa: ANN401 - what the tracker takes, which checks it
-    """Return a value as the tracker takes it.
+def _value(option: Option, given: Any) -> Any:  # noqa: ANN401 - the tracker checks it
+    """Convert the text of an option for the tracker.
 
-    :raises UsageError: if a text stands for no such value.
+    :raises UsageError: if the text is not a valid value.
     """
     if not isinstance(given, str):
         return given
@@ -113,7 +113,7 @@ def _value(option: Option, given: Any) -> Any:  # noqa: ANN401 - what the tracke
 def _expanded(text: str, variables: Mapping[str, object]) -> str:
     try:
         return str(DollarFormatter().vformat(text, (), variables))
-    except Exception:  # noqa: BLE001 - an expression of the user's that fails: IPython takes such a text as it stands
+    except Exception:  # noqa: BLE001 - an expression of the user failed: keep the text, as IPython does
         return text
 
 

@@ -1,4 +1,4 @@
-"""Code of a notebook that is tracked, from the start of its tracker to the tables below it."""
+"""The tracked code of a notebook, from the start of its tracker to its tables."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 class TrackedCode:
     """A cell or a statement that is tracked from now on.
 
-    The run is recorded, since sparklines and report are made of recordings: into a folder of its own where no file was
-    asked for, which is removed once all is shown.
+    The run is recorded, because sparklines and report need a recording. Without a given file, the recording is in a
+    temporary folder, which is removed when the tables are shown.
 
-    :param code: What is tracked; its first line is the title of the tables.
-    :raises UsageError: where an option has a value that cannot be used.
+    :param code: The tracked code. Its first line is the title of the tables.
+    :raises UsageError: if an option has an invalid value.
     """
 
     def __init__(self, shell: InteractiveShell, request: Request, code: str) -> None:
@@ -51,12 +51,12 @@ class TrackedCode:
             self._remove_folder()
             if isinstance(error, ParameterError):
                 raise refusal(error) from None
-            _warn(f'nothing is tracked: {error}')  # the code is run all the same
+            _warn(f'nothing is tracked: {error}')  # the code runs anyway
         else:
             self._tracker = tracker
 
     def end(self) -> None:
-        """Stop, and show what was used; do nothing in a process that the code has forked."""
+        """Stop, and show the result. Do nothing in a process that the code forked."""
         tracker, self._tracker = self._tracker, None
         if tracker is None or os.getpid() != self._owner:
             return
@@ -85,7 +85,7 @@ class TrackedCode:
             display(frame)
 
     def _growth(self, usage: ResourceUsage) -> list[str]:
-        """Return how much memory was added; nothing if there is no recording that says so."""
+        """Return the line of added memory; no line without a recording."""
         if self._recording is None:
             return []
         try:
@@ -95,7 +95,7 @@ class TrackedCode:
             return []
 
     def _private_file(self) -> str | None:
-        """Return a path in a folder of its own; None where there is no room: then there are no sparklines."""
+        """Return a path in a temporary folder; None if it cannot be made: then there are no sparklines."""
         try:
             self._folder = tempfile.TemporaryDirectory(prefix='gpu-tracker-', ignore_cleanup_errors=True)
         except OSError:
@@ -108,4 +108,4 @@ class TrackedCode:
 
 
 def _warn(text: str) -> None:
-    print(f'gpu-tracker: {text}', file=sys.stderr)  # noqa: T201 - where a cell's warnings are
+    print(f'gpu-tracker: {text}', file=sys.stderr)  # noqa: T201 - notebooks show standard error below the cell
