@@ -198,7 +198,7 @@ def _start_beside(command: subprocess.Popen[bytes], run: Run) -> None:
     except ParameterError as error:
         if error.parameter != 'process_id':
             raise
-        problem = SamplerError('Nothing was measured: the command has ended before the sampler was ready.')
+        problem = SamplerError('Nothing was measured: the command ended before the sampler was ready.')
         problem.add_note(_HAS_RUN.format(command.wait()))
         raise problem from None
     run.keep_files()

@@ -177,7 +177,7 @@ def test_as_another_user_the_sentence_is_told_and_a_command_runs_all_the_same() 
 
     ran = probed('--execute=exit 5')
     assert (json.loads(ran.stdout), ran.returncode) == ({'problem': problem}, 5)
-    assert ran.stderr.splitlines()[0] == f'gpu-tracker: {problem} The command runs all the same.'
+    assert ran.stderr.splitlines()[0] == f'gpu-tracker: {problem} The command runs unprobed.'
     with running(*words_as_nobody('cat')) as pid:
         looked = probed(f'--pid={pid}')
     assert (looked.stdout, looked.stderr, looked.returncode) == ('', f'gpu-tracker: {problem}\n', 125)
@@ -210,15 +210,15 @@ def test_a_living_process_that_proc_hides_is_no_missing_one() -> None:
     with running('cat') as pid:
         seen = run_words((*words, f'--pid={pid}'))
         assert seen.stderr == (
-            f"gpu-tracker: Process {pid} is another user's, and /proc hides those (mount option hidepid of proc(5)): "
-            'that takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root. '
+            f"gpu-tracker: Process {pid} is another user's, and /proc is mounted with hidepid. Use root, "
+            'CAP_SYS_PTRACE or the group of the mount option gid. '
             'See "gpu-tracker explain not-permitted".\n'
         )
         assert seen.returncode == 125
     gone = run_words((*words, f'--pid={pid}'))
     assert gone.stderr == (
-        f"gpu-tracker: --pid must be the ID of a running process, not '{pid}'. There is none: it has ended, or is in a "
-        'container, where it has another ID. See "gpu-tracker explain no-such-process".\n'
+        f"gpu-tracker: --pid must be the ID of a running process, not '{pid}'. It has ended, or it is in a "
+        'container and has another ID there. See "gpu-tracker explain no-such-process".\n'
     )
 
 

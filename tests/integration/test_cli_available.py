@@ -136,10 +136,10 @@ def test_wrong_arguments_are_named() -> None:
         (['--claim', '--claim-seconds=-1'], "--claim-seconds must be a positive number of seconds, not '-1'\n"),
         (
             ['-l', '1', '-n', '1'],
-            f'--limit and --count do not go together: at most so many, or exactly so many\n{HINT}',
+            f'use either --limit (at most) or --count (exactly), not both\n{HINT}',
         ),
-        (['--claim'], f'--claim needs --claim-seconds, or a command that it lasts for\n{HINT}'),
-        (['--claim-seconds=9'], f'--claim-seconds goes with --claim\n{HINT}'),
+        (['--claim'], f'--claim needs --claim-seconds or a command\n{HINT}'),
+        (['--claim-seconds=9'], f'--claim-seconds needs --claim\n{HINT}'),
         (['--nonsense'], f'unknown option --nonsense\n{HINT}'),
         (['--wait=5'], f'--wait takes no value\n{HINT}'),
         (['-n'], f'-n needs a value\n{HINT}'),
@@ -198,8 +198,8 @@ def test_an_index_that_cuda_may_read_otherwise_is_warned_of(machine: Machine) ->
         0,
         '1\n',
         (
-            'gpu-tracker: CUDA_VISIBLE_DEVICES=1 was read in PCI bus order; the GPUs here differ, and CUDA itself '
-            'counts otherwise unless CUDA_DEVICE_ORDER is PCI_BUS_ID\n'
+            'gpu-tracker: CUDA_VISIBLE_DEVICES=1 was read in PCI bus order. CUDA numbers these GPUs differently '
+            'unless CUDA_DEVICE_ORDER is PCI_BUS_ID\n'
         ),
     )
     assert machine.available(env=chosen | {'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}) == '1'
@@ -220,7 +220,7 @@ def test_indices_are_in_pci_bus_order_whatever_the_driver_s_is(machine: Machine)
 def test_a_gpu_that_is_lost_before_others_may_move_their_indices(machine: Machine) -> None:
     gpus = [Gpu(total=GB), Gpu(total=GB), Gpu(total=GB)]
     machine.write(gpus=gpus, fail=[Failure('nvmlDeviceGetMemoryInfo*', 15, gpu=1)])  # it is opened, and lost then
-    warning = 'gpu-tracker: GPU 1 cannot be read: CUDA may count the others without it; --uuid is certain\n'
+    warning = 'gpu-tracker: GPU 1 cannot be read, so CUDA may number the others differently: use --uuid\n'
     assert machine.told('available') == (0, '0,2\n', warning)
     assert machine.available('-l', '1') == '0'
     assert machine.available('--uuid', '--exclude=0') == TWO

@@ -116,7 +116,7 @@ def test_what_a_command_leaves_running_is_ended_with_it(tmp_path: Path) -> None:
     done = gpu_tracker(*OPTIONS, '--', 'sh', '-c', program)
     assert json.loads(done.stdout)['own_group']['left_processes'] == 1
     assert state_of(number_in(file)) in {'', 'Z'}
-    said = 'gpu-tracker: --cgroup: 1 process was still running when the command had ended, and ended with it\n'
+    said = 'gpu-tracker: --cgroup: 1 process still ran at the end of the command and got SIGKILL\n'
     assert done.stderr.startswith(said)
     quiet = gpu_tracker(*OPTIONS, '--disable-logs', '--', 'sh', '-c', 'setsid sleep 600 &')
     assert (json.loads(quiet.stdout)['own_group']['left_processes'], '--cgroup' in quiet.stderr) == (1, False)

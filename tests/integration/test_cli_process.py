@@ -75,9 +75,8 @@ def test_a_process_that_does_not_exist(tmp_path: Path) -> None:
     for given in (str(ended.pid), '99999999999999999999'):
         run = called('--pid', given, '-o', str(tmp_path / 'report'))
         assert run.stderr == (
-            f"gpu-tracker: --pid must be the ID of a running process, not '{given}'. There is none: it has "
-            'ended, or is in '
-            'a container, where it has another ID. See "gpu-tracker explain no-such-process".\n'
+            f"gpu-tracker: --pid must be the ID of a running process, not '{given}'. It has ended, or "
+            'it is in a container and has another ID there. See "gpu-tracker explain no-such-process".\n'
         )
         assert run.stdout == ''
         assert run.returncode == 125
@@ -112,8 +111,8 @@ def test_a_process_that_has_ended_and_was_not_waited_for() -> None:
         run = gpu_tracker('--pid', str(ended.pid))
         quiet = gpu_tracker('--pid', str(ended.pid), '--disable-logs')
     assert run.stderr == (
-        f'gpu-tracker: process {ended.pid} has ended, and its parent, {os.getpid()}, has not waited for it: there is '
-        'nothing left to be measured. See "gpu-tracker explain no-such-process".\n'
+        f'gpu-tracker: process {ended.pid} has ended, and its parent, {os.getpid()}, has not waited for it. Nothing '
+        'can be measured. See "gpu-tracker explain no-such-process".\n'
         f'{COMPLETE}\n'
     )
     assert 'Total RSS: N/A' in run.stdout

@@ -55,14 +55,16 @@ def test_the_configuration_file(folder: Path):
 def test_what_is_wrong_is_said(folder: Path):
     analyze = ('analyze', '--tf=t.csv', '--stf=s.csv')
     assert failure(folder, *analyze, '-f', 'pickle') == (
-        'gpu-tracker: -f pickle is not written any more: loading a pickle can run any code. Use -f json, which'
+        'gpu-tracker: -f pickle was removed, because loading a pickle can run any code. Use -f json, which'
         " 'gpu-tracker sub-track compare' and TrackingComparison read.\n"
     )
     assert failure(folder, *analyze, '-f', 'xml') == "gpu-tracker: --format must be text or json, not 'xml'\n"
     assert failure(folder, 'analyze', '--tf=x.csv', '--stf=s.csv') == (
         'gpu-tracker: cannot read x.csv: No such file or directory\n'
     )
-    assert failure(folder, 'compare').startswith('gpu-tracker: -m or --cconfig is missing: which results to compare\n')
+    assert failure(folder, 'compare').startswith(
+        'gpu-tracker: -m or --cconfig is missing: name the results to compare\n'
+    )
     assert failure(folder, 'compare', '-m', 'A') == "gpu-tracker: -m must be NAME=FILE, not 'A'\n"
     assert failure(folder, 'combine', '--stf=s.csv', '-p', 't.csv') == (
         'gpu-tracker: s.csv exists already; remove it, or give another name\n'

@@ -286,9 +286,8 @@ USAGE = "these arguments do not fit. Usage:\n  gpu-tracker watch <run> [options]
         (
             ['99999999'],
             (
-                "what to watch must be a recording or the ID of a running process, not '99999999'. There is "
-                'none: it has '
-                'ended, or is in a container, where it has another ID. See "gpu-tracker explain no-such-process".'
+                "what to watch must be a recording or the ID of a running process, not '99999999'. It has "
+                'ended, or it is in a container and has another ID there. See "gpu-tracker explain no-such-process".'
             ),
         ),
         (['no-such-file'], 'cannot read no-such-file: No such file or directory'),

@@ -158,7 +158,7 @@ def test_what_cannot_be_drawn_is_said(run: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ('words', 'message'),
     [
-        (['{run}', '{run}'], '--output is missing: the file to write, if several recordings are drawn'),
+        (['{run}', '{run}'], 'several recordings need --output: the file to write'),
         (['{run}', '-o', 'x.gif'], "--output must be a path that ends in .png, .svg or .pdf, not 'x.gif'"),
         (
             ['{run}', '-o', 'x.png', '--only=disk'],

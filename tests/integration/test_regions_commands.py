@@ -100,7 +100,7 @@ def test_without_a_log_the_command_takes_the_place_of_gpu_tracker(tmp_path):
         (['a', '--'], 125, 'gpu-tracker: the command is empty'),
         (['--', 'true'], 125, 'gpu-tracker: these arguments do not fit. Usage:'),
         (['a', 'b', '--', 'true'], 125, 'gpu-tracker: these arguments do not fit. Usage:'),
-        (['-ax', 'a', '--', 'true'], 125, "gpu-tracker: --attribute must be a key and a value, as epoch=3, not 'x'"),
+        (['-ax', 'a', '--', 'true'], 125, "gpu-tracker: --attribute must be KEY=VALUE, such as epoch=3, not 'x'"),
         (['--nonesuch', 'a', '--', 'true'], 125, 'gpu-tracker: unknown option --nonesuch'),
     ],
 )  # fmt: skip

@@ -268,9 +268,8 @@ def test_a_process_that_does_not_exist_is_told() -> None:
     finished = gpu_tracker('grant-devices', f'--pid={NO_SUCH_PROCESS}', '--dry-run')
     assert (finished.returncode, finished.stdout) == (125, '')
     assert finished.stderr == (
-        f"gpu-tracker: --pid must be the ID of a running process, not '{NO_SUCH_PROCESS}'. There is none: it "
-        'has ended, or is in a '
-        'container, where it has another ID. See "gpu-tracker explain no-such-process".\n'
+        f"gpu-tracker: --pid must be the ID of a running process, not '{NO_SUCH_PROCESS}'. It has ended, "
+        'or it is in a container and has another ID there. See "gpu-tracker explain no-such-process".\n'
     )
 
 

@@ -241,11 +241,11 @@ MISTAKES = [
     (['--', '/etc/passwd'], 126, "cannot start '/etc/passwd': Permission denied"),
     (['-f', 'xml', '-e', 'true'], 125, "--format must be text, json, summary or csv, not 'xml'"),
     (['--pid=4194305'], 125, 'See "gpu-tracker explain no-such-process".'),
-    (['idle', '-c', '/dev/null'], 125, 'idle watches device files and processes of Linux, and runs there only'),
-    (['atopgpud'], 125, 'atopgpud serves atop, and runs on Linux only'),
-    (['probe', '--', 'true'], 125, 'probe works through the kernel of Linux, and runs there only'),
-    (['grant-devices', '--pid=1'], 125, 'grant-devices changes control groups of Linux, and runs there only'),
-    (['region', '--shell'], 125, 'the shell functions read /proc of Linux; there is none here'),
+    (['idle', '-c', '/dev/null'], 125, 'idle runs on Linux only'),
+    (['atopgpud'], 125, 'atopgpud runs on Linux only'),
+    (['probe', '--', 'true'], 125, 'probe runs on Linux only'),
+    (['grant-devices', '--pid=1'], 125, 'grant-devices runs on Linux only'),
+    (['region', '--shell'], 125, 'region --shell needs /proc of Linux'),
 ]
 MISTAKES_ON_WINDOWS = [
     (['watch', '1'], 125, 'watching a process needs Linux or another POSIX system: record it, and watch the file'),
@@ -303,7 +303,7 @@ def test_a_command_that_is_started_in_the_place_of_gpu_tracker(windows: OtherSys
 
 def test_a_command_that_ends_before_anything_is_measured(windows: OtherSystem) -> None:
     ended = windows.gpu_tracker('--', 'true')
-    assert ended.stderr == ('gpu-tracker: nothing was measured: the command has ended before the sampler was ready\n')
+    assert ended.stderr == ('gpu-tracker: nothing was measured: the command ended before the sampler was ready\n')
     assert ended.stdout == ''
     assert ended.returncode == 125
 
@@ -312,7 +312,7 @@ def test_a_command_of_a_program_that_ends_before_anything_is_measured(windows: O
     ended = windows.run('-c', "import gpu_tracker as gput; gput.run(['sh', '-c', 'exit 3'])")
     assert ended.returncode == 1
     assert ended.stderr.endswith(
-        'SamplerError: Nothing was measured: the command has ended before the sampler was ready.\n'
+        'SamplerError: Nothing was measured: the command ended before the sampler was ready.\n'
         'The command has run, and ended with exit code 3.\n'
     )
 

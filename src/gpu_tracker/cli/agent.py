@@ -64,7 +64,7 @@ def run(values: options.Values) -> int:
         from gpu_tracker.fleet.agent.run import run as serve  # noqa: PLC0415 - not where only help is wanted
         from gpu_tracker.fleet.config.read import read_cluster  # noqa: PLC0415 - as above
     if values['--token-file'] is not None and values['--make-token'] is not None:
-        raise options.UsageError('--make-token and --token-file are one too many')
+        raise options.UsageError('use either --token-file or --make-token, not both')
     option = '--token-file' if values['--make-token'] is None else serving.MAKE_TOKEN
     path = values[option]
     config = values['--config']

@@ -59,7 +59,7 @@ def run(values: options.Values) -> int:
     if values['--daemon'] and values['--foreground']:
         raise options.UsageError('--daemon and --foreground do not go together')
     if sys.platform != 'linux':
-        raise GpuTrackerError('atopgpud serves atop, and runs on Linux only')
+        raise GpuTrackerError('atopgpud runs on Linux only')
     from gpu_tracker.atopgpud.daemon import Settings  # noqa: PLC0415 - not where only help is wanted
 
     settings = Settings(

@@ -128,7 +128,7 @@ def _available(values: options.Values, words: list[str] | None) -> int:
 def _print(request: Request, picked: Picked, picker: Picker) -> int:
     """Print the names of the GPUs; from then on a claim needs no process any more."""
     if picked.uncounted and not request.by_uuid:
-        output.complain(f'{picked.uncounted} cannot be read: CUDA may count the others without it; --uuid is certain')
+        output.complain(f'{picked.uncounted} cannot be read, so CUDA may number the others differently: use --uuid')
     if picker.held is not None:
         picker.held.outlive_process()
     return output.print_text(f'{",".join(request.name(gpu) for gpu in picked.chosen)}\n')
@@ -136,7 +136,7 @@ def _print(request: Request, picked: Picked, picker: Picker) -> int:
 
 def _request(values: options.Values) -> Request:
     if values['--limit'] is not None and values['--count'] is not None:
-        raise options.UsageError('--limit and --count do not go together: at most so many, or exactly so many')
+        raise options.UsageError('use either --limit (at most) or --count (exactly), not both')
     return make_request(
         max_used_percent=_number(values, '--max-used-percent'),
         max_utilization=_number(values, '--max-utilization'),
@@ -157,11 +157,11 @@ def _terms(values: options.Values, words: list[str] | None) -> Terms | None:
     seconds = check_seconds('claim_seconds', _seconds(values, '--claim-seconds'))
     if not values['--claim']:
         if seconds is not None:
-            raise options.UsageError('--claim-seconds goes with --claim')
+            raise options.UsageError('--claim-seconds needs --claim')
         return None
     if words is None:
         if seconds is None:
-            raise options.UsageError('--claim needs --claim-seconds, or a command that it lasts for')
+            raise options.UsageError('--claim needs --claim-seconds or a command')
         return Terms(os.getpid(), seconds, None)
     return Terms(os.getpid(), seconds, purpose(words), survives_exec=True)
 
@@ -174,25 +174,25 @@ def _waiting(values: options.Values) -> Waiting | None:
 
 
 def _warn(request: Request, picked: Picked, words: list[str] | None) -> None:
-    """Say what CUDA may understand in another way than the user."""
+    """Warn if CUDA may choose other GPUs than the user expects."""
     order = os.environ.get(visible.ORDER_VARIABLE)
     given = request.environment.get(visible.VARIABLE)
     nvidia = [gpu for gpu in picked.gpus if gpu.gpu.vendor not in OF_DRM]
     if any(gpu in nvidia for gpu in picked.chosen) and visible.counts_otherwise(nvidia, given, order):
         output.complain(
-            f'{visible.VARIABLE}={given} was read in PCI bus order; the GPUs here differ, and '
-            f'CUDA itself counts otherwise unless {visible.ORDER_VARIABLE} is {visible.PCI_ORDER}'
+            f'{visible.VARIABLE}={given} was read in PCI bus order. CUDA numbers these GPUs differently '
+            f'unless {visible.ORDER_VARIABLE} is {visible.PCI_ORDER}'
         )
     is_list = words is None and (request.exactly, request.at_most) == (None, None)
     if len(picked.chosen) > 1 and any(gpu.parent is not None for gpu in picked.chosen) and not is_list:
-        output.complain('a CUDA program uses one MIG device at most, and no other GPU beside it; -l 1 gives one')
+        output.complain('a CUDA program can use only one MIG device and no other GPU: use -l 1')
 
 
 def _become(words: list[str], request: Request, picked: Picked) -> int:
     """Become the command, on the GPUs that were picked; return an exit code where that fails."""
     if picked.uncounted and not request.by_uuid:
         output.complain(
-            f'{picked.uncounted} cannot be read: {visible.VARIABLE} has UUIDs, since CUDA may count without it'
+            f'{picked.uncounted} cannot be read, so {visible.VARIABLE} has UUIDs: CUDA may number GPUs differently'
         )
         request = request._replace(by_uuid=True)
     settings = settings_for(picked.chosen, os.environ, by_uuid=request.by_uuid)

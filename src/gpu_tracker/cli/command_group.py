@@ -67,7 +67,7 @@ class CommandGroup:
         if self._problem is not None:
             output.complain(f'{_WARNING}: {self._problem}')
         elif self.group is not None and self.group.notes:
-            output.complain(f'--cgroup: not all is counted: {"; ".join(self.group.notes)}')
+            output.complain(f'--cgroup: some figures are missing: {"; ".join(self.group.notes)}')
 
     def _limit_memory(self, run_limits: RunLimits) -> None:
         """Have the kernel keep the limit of memory, if there is one; print why, where it cannot."""
@@ -106,8 +106,8 @@ class CommandGroup:
         found = group.end()
         left = found['left_processes']
         if left and not self._is_quiet:
-            what = '1 process was' if left == 1 else f'{left} processes were'
-            output.complain(f'--cgroup: {what} still running when the command had ended, and ended with it')
+            what = '1 process' if left == 1 else f'{left} processes'
+            output.complain(f'--cgroup: {what} still ran at the end of the command and got SIGKILL')
         return found
 
     def discard(self) -> None:

@@ -23,9 +23,9 @@ def read_object(option: str, path: str) -> dict[str, Any]:
     except OSError as error:
         raise GpuTrackerError(f'{option}: cannot read {path}: {error.strerror or error}') from error
     except (ValueError, RecursionError) as error:
-        raise GpuTrackerError(f'{option}: {path} is no JSON file: {error}') from error
+        raise GpuTrackerError(f'{option}: {path} is not a JSON file: {error}') from error
     if not isinstance(found, dict):
-        raise GpuTrackerError(f'{option}: {path} must have a JSON object')
+        raise GpuTrackerError(f'{option}: {path} must contain a JSON object')
     return found
 
 

@@ -76,7 +76,7 @@ def _polled(given: dict[str, str | None], interval: float | None, deadline: floa
 
     for option in ('--prometheus-token-file', '--prometheus-ca'):
         if given[option] is not None:
-            raise options.UsageError(f'{option} is for --prometheus, which is not given')
+            raise options.UsageError(f'{option} needs --prometheus')
     cluster = read_cluster(given['--config'])
     return PolledHosts(
         cluster._replace(
@@ -93,9 +93,9 @@ def _prometheus(url: str, given: dict[str, str | None], interval: float | None, 
     from gpu_tracker.fleet.prometheus.client import endpoint  # noqa: PLC0415 - as above
 
     if given['--commands'] is not None:
-        raise options.UsageError('--commands is for this machine, of which Prometheus has no command lines')
+        raise options.UsageError('--commands and --prometheus do not go together: Prometheus has no command lines')
     if given['--config'] is not None:
-        raise options.UsageError('--config and --prometheus do not go together: the hosts come from one of the two')
+        raise options.UsageError('--config and --prometheus do not go together: both name the hosts')
     return Prometheus(
         endpoint(url, token_file=given['--prometheus-token-file'], ca_file=given['--prometheus-ca']),
         INTERVAL if interval is None else interval,

@@ -31,7 +31,7 @@ Exit code 125: it failed; the reason is on standard error.
 def run(values: options.Values) -> int:
     """Do what ``values`` ask for, and return the exit code."""
     if sys.platform != 'linux':
-        raise GpuTrackerError('grant-devices changes control groups of Linux, and runs there only')
+        raise GpuTrackerError('grant-devices runs on Linux only')
     pid = request.process_id(str(values['--pid']))
     if not os.path.isdir(f'/proc/{pid}'):
         raise no_process(pid)

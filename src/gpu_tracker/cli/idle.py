@@ -56,7 +56,7 @@ def run(values: options.Values) -> int:
 
         return output.print_text(template())
     if sys.platform != 'linux':
-        raise GpuTrackerError('idle watches device files and processes of Linux, and runs there only')
+        raise GpuTrackerError('idle runs on Linux only')
     if values['status']:
         as_json = options.chosen_format(values, ('text', 'json')) == 'json'
         return _show_status(_socket(values['--socket']), as_json=as_json)

@@ -157,7 +157,7 @@ def _start(run: Run) -> bool:
         run.keep_files()
     except ParameterError as error:
         if error.parameter == 'process_id':
-            output.complain('nothing was measured: the command has ended before the sampler was ready')
+            output.complain('nothing was measured: the command ended before the sampler was ready')
         else:
             tracking.tell_unmeasured(error)
         return False

@@ -71,7 +71,7 @@ def run(values: options.Values, make_probe: ProbeMaker | None = None) -> int:
     """
     request = read_request(values)
     if sys.platform != 'linux':
-        raise GpuTrackerError('probe works through the kernel of Linux, and runs there only')
+        raise GpuTrackerError('probe runs on Linux only')
     if request.process_id is not None:
         return _probe_process(request, request.process_id, make_probe)
     return _probe_command(request, make_probe)
@@ -120,7 +120,7 @@ def _attach(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | Non
         problem = str(error)
     except Exception as error:  # noqa: BLE001 - the command was what the user wanted first
         problem = f'CUDA calls cannot be probed: internal error: {type(error).__name__}: {error}'
-    output.complain(f'{problem.rstrip(".")}. The command runs all the same.')
+    output.complain(f'{problem.rstrip(".")}. The command runs unprobed.')
     return Probing(request, None, problem)
 
 

@@ -56,7 +56,7 @@ def run(values: options.Values) -> int:
 
 def _print_functions() -> int:
     if sys.platform != 'linux':
-        output.complain('the shell functions read /proc of Linux; there is none here')
+        output.complain('region --shell needs /proc of Linux')
         return FAILURE
     from gpu_tracker.cli.region_shell import functions  # noqa: PLC0415 - not where a command runs
 
@@ -69,7 +69,7 @@ def _attributes(given: object) -> dict[str, object]:
     for text in given if isinstance(given, list) else []:
         key, equals, value = text.partition('=')
         if not key or not equals:
-            raise ParameterError('--attribute', text, 'a key and a value, as epoch=3')
+            raise ParameterError('--attribute', text, 'KEY=VALUE, such as epoch=3')
         attributes[key] = _number_or_text(value)
     return attributes
 

@@ -95,7 +95,7 @@ def read_request(values: options.Values) -> Request:
 
         unknown = config_files.set_options(values, config)
         if unknown and not values['--quiet']:
-            output.complain(f'--tconfig: no option has these names, so they are ignored: {", ".join(unknown)}')
+            output.complain(f'--tconfig: unknown names are ignored: {", ".join(unknown)}')
     adaptive = take_adaptive_units(values)
     for names, message in _conflicts(values):
         if not any(map(values.drop_default, names)):
@@ -147,7 +147,7 @@ def _conflicts(values: options.Values) -> Iterator[_Conflict]:
     """Yield what is wrong with the options together; the caller drops defaults from the environment meanwhile."""
     yield from _excluded(values, '--quiet', '--verbose')
     for option in _LIMITING:
-        yield from _excluded(values, option, '--pid', ': only what gpu-tracker has started itself is ended by a limit')
+        yield from _excluded(values, option, '--pid', ': limits end only commands that gpu-tracker started')
     yield from _excluded(values, '--cgroup', '--pid', ': a process that runs stays in its control group')
     if values['--kill-after'] is not None and all(values[option] is None for option in _LIMITING):
         known = f'{", ".join(_LIMITING[:-1])} or {_LIMITING[-1]}'
@@ -179,7 +179,7 @@ def take_adaptive_units(values: options.Values) -> tuple[str, ...]:
     for option, (kind, unit) in _ADAPTIVE.items():
         is_shown = values['--format'] in {None, 'text', 'summary'}
         if _is_auto(values, option) and not is_shown and not any(map(values.drop_default, (option, '--format'))):
-            raise options.UsageError(f'{values.name(option)}=auto is for --format=text and summary alone')
+            raise options.UsageError(f'{values.name(option)}=auto needs --format=text or --format=summary')
         if _is_auto(values, option):
             values[option] = unit
             found.append(kind)

@@ -50,7 +50,7 @@ def no_process(process_id: int) -> ParameterError:
     """Return what is to be said where there is no such process."""
     thread_of = _status(process_id).get('Tgid', str(process_id))
     if thread_of == str(process_id):
-        why = 'There is none: it has ended, or is in a container, where it has another ID.'
+        why = 'It has ended, or it is in a container and has another ID there.'
     else:
         why = f'It is a thread of process {thread_of}.'
     return ParameterError('--pid', str(process_id), _ACCEPTED, f'{why} {see("no-such-process")}')
@@ -65,9 +65,8 @@ def end_of(process_id: int) -> str | None:
     if not fields.get('State', '').startswith('Z') or fields.get('Threads') != '1':
         return None
     return (
-        f'process {process_id} has ended, and its parent, {fields.get("PPid")}, has not waited for it: there '
-        'is nothing '
-        f'left to be measured. {see("no-such-process")}'
+        f'process {process_id} has ended, and its parent, {fields.get("PPid")}, has not waited for it. Nothing can be '
+        f'measured. {see("no-such-process")}'
     )
 
 
@@ -86,8 +85,8 @@ def hidden_process(process_id: int) -> GpuTrackerError | None:
         os.kill(process_id, 0)
     except PermissionError:
         return GpuTrackerError(
-            f"Process {process_id} is another user's, and /proc hides those (mount option hidepid of proc(5)): that "
-            f'takes CAP_SYS_PTRACE, or the group in the option gid of that mount, or root. {see("not-permitted")}'
+            f"Process {process_id} is another user's, and /proc is mounted with hidepid. Use root, CAP_SYS_PTRACE or "
+            f'the group of the mount option gid. {see("not-permitted")}'
         )
     except (ProcessLookupError, OverflowError):
         return None

@@ -52,7 +52,7 @@ def run(values: options.Values) -> int:
 
     if os.path.isdir(file):
         if any(chosen):
-            raise options.UsageError(f'{file} is the folder of a job, whose report chooses its units itself')
+            raise options.UsageError(f'{file} is the folder of a job: its report takes no units')
         from gpu_tracker.cli import merge  # noqa: PLC0415 - of jobs alone
 
         return merge.write([file], name, path, with_advice=not values['--no-advice'])

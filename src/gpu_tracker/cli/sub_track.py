@@ -74,7 +74,7 @@ def _combine(values: options.Values) -> int:
     made = _path(values, '--stf')
     given = [*_texts(values, '--path'), *_texts(values, '<path>')]
     if not given:
-        raise UsageError('-p is missing: the files to combine')
+        raise UsageError('-p is missing: name the files to combine')
     SubTrackingAnalyzer(None, made).combine_sub_tracking_files(
         [file for path in given for file in _files_in(path, os.path.splitext(made)[1])]
     )
@@ -87,7 +87,7 @@ def _files_in(path: str, ending: str) -> list[str]:
         return [path]
     found = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(ending)]
     if not found:
-        raise GpuTrackerError(f'no file in {path} ends in {ending}, as the file to make does')
+        raise GpuTrackerError(f'no file in {path} ends in {ending}, like the new file')
     return found
 
 
@@ -109,7 +109,7 @@ def _compare(values: options.Values) -> int:
             raise ParameterError('-m', pair, 'NAME=FILE')
         files[name] = path
     if not files:
-        raise UsageError('-m or --cconfig is missing: which results to compare')
+        raise UsageError('-m or --cconfig is missing: name the results to compare')
     if values['--stat'] is not None:
         statistic = str(values['--stat'])
     destination, form = _destination(values), _format(values)
@@ -147,7 +147,7 @@ def _texts(values: options.Values, name: str) -> list[str]:
 def _format(values: options.Values) -> str:
     if values['--format'] == 'pickle':
         raise GpuTrackerError(
-            '-f pickle is not written any more: loading a pickle can run any code. Use -f json, which'
+            '-f pickle was removed, because loading a pickle can run any code. Use -f json, which'
             " 'gpu-tracker sub-track compare' and TrackingComparison read."
         )
     return options.chosen_format(values, _FORMATS)

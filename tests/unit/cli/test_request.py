@@ -92,7 +92,7 @@ def test_adaptive_units_are_base_units_until_they_are_shown() -> None:
     for written in ('json', 'csv'):
         with pytest.raises(UsageError) as raised:
             read('--gru=auto', '-f', written, 'true')
-        assert str(raised.value) == '--gru=auto is for --format=text and summary alone'
+        assert str(raised.value) == '--gru=auto needs --format=text or --format=summary'
 
 
 @pytest.mark.parametrize(
@@ -324,9 +324,7 @@ def test_parameters_in_a_file_that_no_option_has_are_named(tmp_path: Path, capfd
     path.write_text('{"join_timeout": 5, "sleep_time": 2, "sleeptime": 3}')
 
     assert read(f'--tconfig={path}', 'true').parameters['sleep_time'] == 2.0
-    assert capfd.readouterr().err == (
-        'gpu-tracker: --tconfig: no option has these names, so they are ignored: join_timeout, sleeptime\n'
-    )
+    assert capfd.readouterr().err == ('gpu-tracker: --tconfig: unknown names are ignored: join_timeout, sleeptime\n')
     read(f'--tconfig={path}', '-q', 'true')
     assert capfd.readouterr().err == ''
 
@@ -367,8 +365,8 @@ def test_messages_name_the_key_in_a_file(
 def test_a_file_without_parameters_is_refused(tmp_path: Path) -> None:
     path = tmp_path / 'c.json'
     for content, message in (
-        ('[1]', f'--tconfig: {path} must have a JSON object'),
-        ('{', f'--tconfig: {path} is no JSON file: '),
+        ('[1]', f'--tconfig: {path} must contain a JSON object'),
+        ('{', f'--tconfig: {path} is not a JSON file: '),
         (None, f'--tconfig: cannot read {path}: No such file or directory'),
     ):
         path.unlink(missing_ok=True) if content is None else path.write_text(content)

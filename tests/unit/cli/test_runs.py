@@ -100,7 +100,7 @@ def test_the_last_two_runs_are_compared(runs: Path) -> None:
     assert printed('compare').splitlines()[0] == '1 run of run 1, 1 run of run 2'
     (runs / '1.db').unlink()
     assert refused('compare').startswith(
-        'gpu-tracker: two groups with different names were expected: gpu-tracker compare '
+        'gpu-tracker: compare needs two groups with different names: gpu-tracker compare '
     )
 
 

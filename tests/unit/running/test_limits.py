@@ -94,7 +94,7 @@ def test_there_are_no_limits_by_default_and_ten_seconds_of_grace() -> None:
         ),
         (
             ['--memory-limit=1GB', '--pid=1'],
-            '--memory-limit and --pid do not go together: only what gpu-tracker has started itself is ended by a limit',
+            '--memory-limit and --pid do not go together: limits end only commands that gpu-tracker started',
         ),
         (['--time-limit=1', '--time-limit=2', '-e', 'true'], '--time-limit was given twice'),
         (['--time-limit', '-e', 'true'], '--time-limit needs a value'),
