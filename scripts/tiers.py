@@ -128,8 +128,10 @@ TIERS = {
     'vm': Tier(
         (Stage(('tests/vm',)),),
         {
+            **_COMPILER,
             'crun': ('crun',),
             'dbus-daemon': ('dbus-daemon',),
+            'libbpf1': ('libbpf.so.1',),
             'qemu-system-x86': ('qemu-system-x86_64',),
             'systemd': ('/lib/systemd/systemd', 'busctl'),
         },
@@ -191,6 +193,8 @@ TESTED_BY = {
     'vm': (
         'src/gpu_tracker/control_groups',
         'src/gpu_tracker/cli/command_group.py',
+        'src/gpu_tracker/cuda_probe/bpf',
+        'src/gpu_tracker/cuda_probe/engine',
         'src/gpu_tracker/limits.py',
         'src/gpu_tracker/resources/control_group.py',
         'scripts/vm_kernel.sh',

@@ -18,15 +18,23 @@ KERNEL = Path(__file__).parents[2] / '.vm-kernel' / 'vmlinuz'
 """scripts/vm_kernel.sh puts it there."""
 
 
-@pytest.fixture(scope='module')
-def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMachine]:
-    """Give a machine whose control groups have all controllers."""
+@pytest.fixture(scope='session')
+def kernel() -> Path:
+    """Give the kernel of the machine."""
     kernel = Path(os.environ.get('GPU_TRACKER_TEST_KERNEL', KERNEL))
+    if shutil.which('qemu-system-x86_64') is None:
+        pytest.skip("needs QEMU, Debian's package qemu-system-x86")
+    if not kernel.exists():
+        pytest.skip(f"needs a kernel, Debian's package linux-image-cloud-amd64: {kernel}, see scripts/test.sh")
+    return kernel
+
+
+@pytest.fixture(scope='module')
+def booted(tmp_path_factory: pytest.TempPathFactory, kernel: Path) -> Iterator[VirtualMachine]:
+    """Give a machine whose control groups have all controllers."""
     for is_there, what in (
-        (shutil.which('qemu-system-x86_64'), "QEMU, Debian's package qemu-system-x86"),
         (all(map(os.path.exists, user_manager.PROGRAMS)), "systemd and Debian's package dbus-daemon"),
         (os.path.exists(container.CRUN), "crun, Debian's package of that name"),
-        (kernel.exists(), f"a kernel, Debian's package linux-image-cloud-amd64: {kernel}, see scripts/test.sh"),
     ):
         if not is_there:
             pytest.skip(f'needs {what}')

@@ -61,7 +61,6 @@ extern _Bool bpf_session_is_return(void) __attribute__((section(".ksyms"), weak)
 // The kernel's own structures, where the probe needs a field: the loader puts in where this kernel has it (CO-RE).
 #define OF_THIS_KERNEL __attribute__((preserve_access_index))
 #define OFFSET_OF(field) __builtin_preserve_field_info(field, 0)
-#define SIZE_OF_TYPE(type) __builtin_preserve_type_info(*(typeof(type) *)0, 1)
 
 typedef struct {
     int counter;

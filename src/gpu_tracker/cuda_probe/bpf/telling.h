@@ -28,7 +28,8 @@ ALWAYS_INLINE void changed(void)
 // Where a process' ID in a namespace of that level stands.
 ALWAYS_INLINE void *upid_of(struct pid *pid, u32 level)
 {
-    return (void *)pid + OFFSET_OF(pid->numbers) + level * SIZE_OF_TYPE(struct upid);
+    // A constant, which all 64-bit kernels have: Linux 6.1 knows no bound of other products, and refuses them.
+    return (void *)pid + OFFSET_OF(pid->numbers) + (level & 31) * sizeof(struct upid);
 }
 
 // The ID that a task's process has in the probe's PID namespace; 0: none, it is in another one.
@@ -37,7 +38,7 @@ ALWAYS_INLINE u32 pid_of(struct task_struct *task, struct settings *known)
     struct pid *pid = task->group_leader->thread_pid;
     u64 namespace = 0;
     u32 number = 0;
-    if (known->level > pid->level || known->level > 32)
+    if (known->level > pid->level || known->level > 31)
         return 0;
     bpf_probe_read_kernel(&namespace, sizeof(namespace), upid_of(pid, known->level) + OFFSET_OF(((struct upid *)0)->ns));
     if (namespace != known->namespace)
