@@ -11,7 +11,7 @@ def boot_id(proc: str = '/proc') -> str | None:
     A container may have its own.
     """
     try:
-        with open(f'{proc}/sys/kernel/random/boot_id', encoding='ascii') as file:
+        with open(f'{proc}/sys/kernel/random/boot_id', encoding='utf-8') as file:
             return file.read().strip() or None
     except (OSError, ValueError):
         return None

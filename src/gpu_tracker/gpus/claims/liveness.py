@@ -79,7 +79,7 @@ def clock_offset(proc: str = '/proc') -> float:
         # The file is that of the namespace in which children start, in which this process may not be itself.
         if own == _FIRST_TIME_NAMESPACE or own != os.readlink(f'{proc}/self/ns/time_for_children'):
             return 0
-        with open(f'{proc}/self/timens_offsets', encoding='ascii') as file:
+        with open(f'{proc}/self/timens_offsets', encoding='utf-8') as file:
             offsets = dict(line.split(maxsplit=1) for line in file)
         seconds, nanoseconds = map(int, offsets['boottime'].split())
     except (OSError, ValueError, KeyError):
