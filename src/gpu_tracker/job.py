@@ -307,9 +307,10 @@ def expand(path: str, parameter: str, identity: Mapping[str, Any] | None, now: f
         if name not in known:
             raise ParameterError(parameter, path, 'a path with {job}, {rank}, {node}, {pid} or {date}')
         if known[name] is None:
+            source = 'no launcher started this' if identity is None else f'{identity["launcher"]} does not set it'
             possible = ' or '.join(f'{{{other}}}' for other in _OF_PROCESS if known[other] is not None)
-            source = 'no launcher has started this' if identity is None else f'{identity["launcher"]} does not say it'
-            raise ParameterError(parameter, path, f'a path without {{{name}}}, since {source}: use {possible}')
+            advice = f'set {_OWN[name]}, or write a name' if parameter == '--job' else f'use {possible}'
+            raise ParameterError(parameter, path, f'a path without {{{name}}}, since {source}: {advice}')
     return _PLACEHOLDER.sub(lambda match: _part_of_path(known[match[1]] or ''), path)
 
 

@@ -56,7 +56,7 @@ def shared(option: str, name: str, example: str, whose: str = 'rank 1 of 4') -> 
         ('-o', 'u-{rnak}', {}, '--output must be a path with {job}, {rank}, {node}, {pid} or {date}'),
         (
             '--tf', 'u-{rank}', {'GPU_TRACKER_RANK': ''},
-            '--tf must be a path without {rank}, since gpu-tracker does not say it: use {job} or {node} or {pid}',
+            '--tf must be a path without {rank}, since gpu-tracker does not set it: use {job} or {node} or {pid}',
         ),
         ('--job', 'j-{x}', {}, '--job must be a path with {job}, {rank}, {node}, {pid} or {date}'),
     ],
@@ -186,7 +186,7 @@ def test_of_a_process_that_runs_the_identity_is_its_own(tmp_path: Path) -> None:
         eventually(lambda: environment_of(bare) == {} and 'sleep' in Path(f'/proc/{bare}/cmdline').read_text())
         assert identity_of(bare) is None
         assert called(f'--pid={bare}', '-o', 'u-{rank}.json', cwd=tmp_path).stderr == (
-            'gpu-tracker: --output must be a path without {rank}, since no launcher has started this: use {node} or '
+            'gpu-tracker: --output must be a path without {rank}, since no launcher started this: use {node} or '
             "{pid}, not 'u-{rank}.json'\n"
         )
 

@@ -168,7 +168,7 @@ def test_while_it_runs_it_is_running_and_then_it_is_not(tmp_path: Path) -> None:
         (
             {'job_folder': '{rank}'},
             (
-                'job_folder must be a path without {rank}, since no launcher has started this: use {node} or {pid}, '
+                'job_folder must be a path without {rank}, since no launcher started this: use {node} or {pid}, '
                 "not '{rank}'"
             ),
         ),

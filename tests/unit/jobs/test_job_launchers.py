@@ -284,7 +284,7 @@ def test_braces_stand_for_what_is_known() -> None:
         (
             'x-{job}.json', identity(rank=1, node='n1'),
             (
-                '-o must be a path without {job}, since slurm does not say it: use {rank} or {node} or {pid}, '
+                '-o must be a path without {job}, since slurm does not set it: use {rank} or {node} or {pid}, '
                 "not 'x-{job}.json'"
             ),
         ),

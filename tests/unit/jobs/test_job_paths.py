@@ -71,12 +71,12 @@ def test_the_date_is_that_of_the_local_time(monkeypatch: pytest.MonkeyPatch) -> 
         ('{pid}{0}', {}, "-o must be a path with {job}, {rank}, {node}, {pid} or {date}, not '{pid}{0}'"),
         (
             '{rank}', {'job': '1', 'node': 'n1'},
-            "-o must be a path without {rank}, since slurm does not say it: use {job} or {node} or {pid}, not '{rank}'",
+            "-o must be a path without {rank}, since slurm does not set it: use {job} or {node} or {pid}, not '{rank}'",
         ),
-        ('{job}', {}, "-o must be a path without {job}, since slurm does not say it: use {pid}, not '{job}'"),
+        ('{job}', {}, "-o must be a path without {job}, since slurm does not set it: use {pid}, not '{job}'"),
         (
             '{rank}', None,
-            "-o must be a path without {rank}, since no launcher has started this: use {node} or {pid}, not '{rank}'",
+            "-o must be a path without {rank}, since no launcher started this: use {node} or {pid}, not '{rank}'",
         ),
     ],
 )  # fmt: skip
@@ -84,6 +84,15 @@ def test_what_is_not_known_is_refused_with_what_is(path: str, known: dict[str, o
     with pytest.raises(ParameterError) as refused:
         expand(path, '-o', None if known is None else place(**known))
     assert str(refused.value) == message
+
+
+def test_the_folder_of_a_job_needs_an_id() -> None:
+    with pytest.raises(ParameterError) as refused:
+        expand('usage/{job}', '--job', place())
+    assert str(refused.value) == (
+        '--job must be a path without {job}, since slurm does not set it: set GPU_TRACKER_JOB, or write a name, '
+        "not 'usage/{job}'"
+    )
 
 
 TEXT = st.text(st.characters(codec=None), max_size=30) | st.sampled_from(['.', '..', '../..', '/', '\\', 'a/../..'])
@@ -183,7 +192,7 @@ def test_the_tracker_replaces_them_by_the_identity_that_it_was_given(tmp_path: A
     with pytest.raises(ParameterError) as refused:
         Options(job=JobIdentity(launcher='dask'), job_folder='x/{rank}')
     assert str(refused.value) == (
-        "job_folder must be a path without {rank}, since dask does not say it: use {pid}, not 'x/{rank}'"
+        "job_folder must be a path without {rank}, since dask does not set it: use {pid}, not 'x/{rank}'"
     )
 
 
