@@ -25,19 +25,19 @@ Usage:
 
 Options:
 {serving.option_lines(_PORT)}\
-  --token-file=<file>   Serve only clients that know the token in this file. nvgpu's
-                        masters know none.
-  --make-token=<file>   The same, and make the file with a new token if it is missing.
+  --token-file=<file>   Serve only clients that send the token in this file. nvgpu's
+                        masters cannot.
+  --make-token=<file>   As --token-file, and create a missing file with a new token.
   --st, --interval=<s>  The time between two readings of the GPUs, from {_INTERVALS[0]:g} to {_INTERVALS[1]:g}
-                        seconds. It grows to 6 seconds where nobody has asked for a
-                        minute. [default: 2]
+                        seconds. After a minute without a request it grows to 6
+                        seconds. [default: 2]
   --config=<file>       The hosts of /cluster_status: nvgpu's file with AGENTS =
                         ['self', 'http://node02:1080', ...], or a dashboard's TOML.
                         AGENTS = [] switches the page off. Default: the file in
                         NVGPU_CLUSTER_CFG, else this machine only.
 {serving.COMMANDS_LINES}  --export-processes    Export the GPU memory of each process to Prometheus.
-  --activity            Export how busy the parts of NVIDIA GPUs are, from Hopper on: SM
-                        activity, occupancy, tensor cores, memory bandwidth.
+  --activity            Export the activity of Hopper and newer NVIDIA GPUs: SMs,
+                        occupancy, tensor cores, memory bandwidth.
   --export-users        Export user names to Prometheus.
   --cuda                Export the CUDA calls of each process to Prometheus: launches,
                         memory, failed calls. Needs --export-processes, libbpf and the
@@ -48,7 +48,7 @@ Options:
   -v --version          Print the version.
 
 Paths: / is a page, /api/v1/host is JSON, /metrics is for Prometheus, /gpu_status and
-/cluster_status are those of nvgpu, and /healthz needs no token. Messages go to
+/cluster_status are nvgpu's, and /healthz needs no token. Messages go to
 standard error. SIGHUP reloads certificates, the token and the hosts. Exit code 125:
 an option is wrong, or the port is taken.
 """

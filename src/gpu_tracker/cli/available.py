@@ -33,7 +33,7 @@ Options:
   -l --limit=<n>             The largest number of GPUs.
   -n --count=<n>             The exact number of GPUs.
   --max-used-percent=<p>     The largest share of memory in use, in percent. Without
-                             --max-utilization, memory alone decides then.
+                             --max-utilization, only memory is then checked.
   --max-utilization=<p>      The highest utilization, in percent.
   --allow=<names>            Programs that may compute on a free GPU, with commas
                              between them.
@@ -41,11 +41,11 @@ Options:
   --max-temperature=<c>      The highest temperature, in degrees Celsius.
   --order=<order>            The order of preference: index, free (most free memory
                              first) or power (highest power limit first). Default:
-                             free, or index if memory alone decides.
+                             free, or index if only memory is checked.
   --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all
-                             but NVIDIA's own driver), or several with commas between
-                             them. Default: the first of these vendors with dedicated
-                             GPUs on this machine.
+                             without NVIDIA's own driver), or several with commas
+                             between them. Default: the first of these vendors with
+                             dedicated GPUs on this machine.
   --uuid                     Print UUIDs instead of indices, also of MIG devices.
   --exclude=<gpus>           GPUs to leave out: indices or UUIDs with commas between.
   --wait                     Wait until enough GPUs are free.

@@ -15,8 +15,8 @@ _PORT = 1081
 _PROMETHEUS_DEADLINE = 10.0
 
 TEXT = f"""
-Shows the GPUs of many machines on one live page, until SIGTERM. It reads from the
-agents there, of gpu-tracker or nvgpu, or from a Prometheus server.
+Shows the GPUs of many machines on one live page, until SIGTERM. It reads from agents
+of gpu-tracker or nvgpu, or from a Prometheus server.
 
 Usage:
   gpu-tracker dashboard [options]
@@ -28,12 +28,12 @@ Options:
   --prometheus=<url>    Read figures and history from this Prometheus instead, such as
                         http://localhost:9090.
   --prometheus-token-file=<file>  Send the token in this file to Prometheus.
-  --prometheus-ca=<file>  Trust Prometheus with a certificate of one of the authorities
-                        in this PEM file.
+  --prometheus-ca=<file>  Trust the authorities in this PEM file for Prometheus'
+                        certificate.
   --st, --interval=<s>  The time between two rounds, from {INTERVALS[0]:g} to {INTERVALS[1]:g} seconds.
-                        Default: what the TOML file says, else {INTERVAL:g}.
-  --deadline=<s>        How long all hosts together have to answer, from {DEADLINES[0]:g} to {DEADLINES[1]:g}
-                        seconds. Default: what the TOML file says, else 1.5; for
+                        Default: the value in the TOML file, else {INTERVAL:g}.
+  --deadline=<s>        The time in which all hosts must answer, from {DEADLINES[0]:g} to {DEADLINES[1]:g}
+                        seconds. Default: the value in the TOML file, else 1.5; for
                         Prometheus {_PROMETHEUS_DEADLINE:g}.
 {serving.COMMANDS_LINES}  --password-file=<file>  Require a login. The file has a name:password on each line.
 {serving.option_lines(_PORT)}\

@@ -24,13 +24,13 @@ Usage:
   gpu-tracker ls [options]
 
 Options:
-  --activity            Add how busy the parts of NVIDIA GPUs are, from Hopper on: SM
-                        activity, occupancy, tensor cores, memory bandwidth. The first
+  --activity            Add the activity of Hopper and newer NVIDIA GPUs: SMs,
+                        occupancy, tensor cores, memory bandwidth. The first
                         reading takes a second.
   -f --format=<format>  text (a table) or json. [default: text]
   --json                The same as --format=json.
-  --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all but
-                        those of NVIDIA's own driver), or several with commas
+  --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all
+                        without NVIDIA's own driver), or several with commas
                         between them.
   --watch               Refresh the table until Ctrl-C. JSON is one object a line.
   --st, --interval=<s>  The time between two refreshes of --watch, in seconds.

@@ -31,7 +31,7 @@ Options:
                         are at most 2,000, since each takes a few milliseconds.
   --no-recordings       Read no recordings: the report is faster, but has only bounds
                         of the RAM of several ranks together, and no regions.
-  --no-advice           Leave out what the job suggests for the next one.
+  --no-advice           Leave out the advice for the next job.
   -h --help             Print this text.
   -v --version          Print the version.
 

@@ -12,7 +12,7 @@ from gpu_tracker.system.terminal_text import printable
 
 TEXT = """
 Draws a recording as a picture: RAM, CPU, GPUs, I/O and power over time, and regions.
-Several are drawn over each other, with a colour for each group.
+Several recordings are drawn over each other, with a colour for each group.
 
 Usage:
   gpu-tracker plot [options] [<group>...]

@@ -49,8 +49,8 @@ Options:
   --top=<n>             The number of kernels to show of each process: the n most
                         launched and the n with the most time. JSON has more.
                         [default: 5]
-  --library=<path>      A library or program that contains CUDA's functions under an
-                        unusual file name.
+  --library=<path>      A library or program with CUDA's functions, to attach to it
+                        from the beginning.
   --limit=<limit>       A bound on memory use, such as kernels=32768. These are the
                         bounds, explained in the documentation, and their defaults:
 {LIMITS}

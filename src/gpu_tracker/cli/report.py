@@ -12,7 +12,7 @@ from gpu_tracker.errors import ParameterError, RecordingError
 TEXT = """
 Writes a page about a recording: its figures, charts over time, regions and processes.
 The page is one file that opens in any browser, also offline. Two or more recordings
-are shown side by side with their differences; the folder of a job, with all its ranks.
+are shown side by side with their differences. A job's folder is shown with its ranks.
 
 Usage:
   gpu-tracker report [options] [<file>...]

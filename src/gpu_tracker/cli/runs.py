@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpu_tracker.result.usage import ResourceUsage
 
 TEXT = """
-Lists the runs that were kept, and those that were killed, the oldest first.
+Lists kept and killed runs, the oldest first.
 
 Usage:
   gpu-tracker runs [options]

@@ -34,10 +34,10 @@ _LINES = """\
                         certificate comes first, intermediate ones follow.
   --tls-key=<file>      The certificate's private key, a PEM file without a password.
                         Default: the file of --tls-cert.
-  --tls-client-ca=<file>  Serve only clients that have a certificate of one of the
-                        authorities in this PEM file. Needs --tls-cert.
-  --server-name=<names>  Names by which clients may ask for this server, separated by
-                        commas, beside the machine's own names and all addresses.
+  --tls-client-ca=<file>  Serve only clients with a certificate from the authorities
+                        in this PEM file. Needs --tls-cert.
+  --server-name=<names>  More host names to accept in requests, with commas between
+                        them. The machine's own names and addresses are accepted.
   --insecure            Allow other machines to connect without TLS or a secret: they
                         can read which user runs what on which GPU.
 """

@@ -27,7 +27,7 @@ Options:
   --time-unit, --tu=<unit>  The unit of time: s, min, h, d or auto. Default: the
                         run's.
   -o --output=<file>    Write to this file; - is standard output, the default.
-  --no-advice           Leave out what the run suggests for the next one.
+  --no-advice           Leave out the advice for the next run.
   --salvage             Read a damaged or truncated file as far as possible.
   -h --help             Print this text.
   -v --version          Print the version.

@@ -65,11 +65,11 @@ More options:
   --memory-limit=<size>   End the command if its processes have more RAM together,
                           such as 2GB or 512MiB. Checked at each sample; with
                           --cgroup the kernel enforces it.
-  --gpu-memory-limit=<size>  End the command if it has more GPU memory.
+  --gpu-memory-limit=<size>  End the command if its processes have more GPU memory.
   --kill-after=<time>     The time from SIGTERM to SIGKILL. Default: 10s.
   --live                  Live view in the terminal. The program's output goes to a
                           log file, or where you redirect it.
-  --no-advice             Leave out what the run suggests for the next one.
+  --no-advice             Leave out the advice for the next run.
   --verbose               Also print statistics of the sampling: samples, delays,
                           cost, and why figures may be too low.
   --keep                  Keep the run also with -e or --pid, in a job and in CI.
@@ -79,9 +79,9 @@ More options:
   -h --help               Print this text.
   -v --version            Print the version.
 
-{{job}}, {{rank}}, {{node}}, {{pid}} and {{date}} are replaced in the paths of -o and
---record, {{job}} and {{node}} also in that of --job. The launcher (Slurm, mpirun,
-torchrun and others) sets job, rank and node.
+The paths of -o and --record can contain {{job}}, {{rank}}, {{node}}, {{pid}} and {{date}};
+the path of --job {{job}} and {{node}}. The launcher (Slurm, mpirun, torchrun and
+others) sets job, rank and node.
 
 Environment variables set defaults: GPU_TRACKER_FORMAT=json, GPU_TRACKER_QUIET=1,
 GPU_TRACKER_SLEEP_TIME=0.1. A default that does not fit other options is ignored.

@@ -223,8 +223,8 @@ OPTIONS = (
         checks.brands,
         ('--gpu-brand', '--gb'),
         'brand',
-        help="Only GPUs of this brand: nvidia, amd, intel or drm (all but those of NVIDIA's own driver), or several "
-        'with commas between them. Default: all GPUs; integrated ones count once the program has memory there.',
+        help="Only GPUs of this brand: nvidia, amd, intel or drm (all without NVIDIA's own driver), or several with "
+        'commas between them. Default: all GPUs; integrated GPUs count only if the program has memory there.',
     ),
     Option(
         'max_overhead_percent',
