@@ -1,4 +1,4 @@
-"""``gpu-tracker agent``: tells of this machine's GPUs over HTTP."""
+"""``gpu-tracker agent``: serves the figures of this machine's GPUs over HTTP."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def run(values: options.Values) -> int:
 
 
 def _folder(given: object) -> str | None:
-    """Return the absolute path of the folder with jobs; it need not be there yet, as where it is mounted later."""
+    """Return the absolute path of the folder of jobs. It may not exist yet, if it is mounted later."""
     if given is None:
         return None
     if not given:

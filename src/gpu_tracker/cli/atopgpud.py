@@ -46,7 +46,7 @@ work, 125 for wrong options.
 
 _INTERVALS = (0.01, 60.0)
 _LONGEST_NAME = 107
-"""Bytes: sun_path of unix(7) has 108, of which the first is null."""
+"""Bytes: sun_path of unix(7) has 108, and the first is null."""
 
 
 def main() -> int:

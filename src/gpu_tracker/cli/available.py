@@ -189,7 +189,7 @@ def _warn(request: Request, picked: Picked, words: list[str] | None) -> None:
 
 
 def _become(words: list[str], request: Request, picked: Picked) -> int:
-    """Become the command, on the GPUs that were picked; return an exit code where that fails."""
+    """Replace this process by the command on the picked GPUs; return an exit code only if that fails."""
     if picked.uncounted and not request.by_uuid:
         output.complain(
             f'{picked.uncounted} cannot be read, so {visible.VARIABLE} has UUIDs: CUDA may number GPUs differently'

@@ -16,16 +16,16 @@ _WARNING = '--cgroup: the command gets no control group of its own'
 
 
 def warn_of_none(request: Request) -> None:
-    """Print that there are no control groups on this system, where one was asked for."""
+    """Warn that only Linux has control groups, if ``--cgroup`` was given."""
     if request.own_group and not request.parameters.get('disable_logs'):
         output.complain(f'{_WARNING}: only Linux has them')
 
 
 class CommandGroup:
-    """A group of its own for a command whose process waits, where it was asked for and can be had.
+    """The own control group of a command whose process is held before it starts.
 
     :ivar group: The group; None: there is none.
-    :ivar samplers_grace: That of samplers in the group; None: there is no group.
+    :ivar samplers_grace: Time for samplers in the group to complete their recordings; None: there is no group.
     :ivar keeps: Reasons of the limits that the kernel keeps for the group, see :mod:`gpu_tracker.limits`.
     """
 
@@ -39,7 +39,7 @@ class CommandGroup:
         self._is_quiet = bool(request.parameters.get('disable_logs'))
 
     def obtain(self, pid: int) -> None:
-        """Put the waiting process into a new group; print why, where there is none."""
+        """Move the held process into a new group; print the reason if that fails."""
         if self._is_wanted:
             try:
                 self._obtain(pid)
@@ -70,7 +70,7 @@ class CommandGroup:
             output.complain(f'--cgroup: some figures are missing: {"; ".join(self.group.notes)}')
 
     def _limit_memory(self, run_limits: RunLimits) -> None:
-        """Have the kernel keep the limit of memory, if there is one; print why, where it cannot."""
+        """Have the kernel enforce the memory limit, if there is one; print the reason if it cannot."""
         from gpu_tracker import limits  # noqa: PLC0415 - as above
 
         limit = run_limits.of(limits.MEMORY)
@@ -88,7 +88,7 @@ class CommandGroup:
         output.complain(f'{limits.option_of(limit.reason)}={limit.given} is a soft limit in this run: {problem}')
 
     def end(self) -> dict[str, Any] | None:
-        """End what the command has left in the group, remove it, and return its figures; None: nobody wants them."""
+        """Kill processes left in the group, remove it, and return its figures; None without ``--cgroup``."""
         if not self._is_wanted:
             return None
         group, self.group = self.group, None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CommandRegions:
-    """A log in the environment of what is started inside the block, where the run is recorded.
+    """Put the path of the region log into the environment while the block runs, if the run is recorded.
 
     :ivar path: Of the log; None: there is none.
     """

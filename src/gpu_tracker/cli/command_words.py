@@ -82,7 +82,7 @@ _START_OF_SCRIPTS = b'#!'
 
 
 def start_advice(name: str, error: OSError) -> str | None:
-    """Return in a sentence how what ``name`` meant is started; None where the file that it names tells nothing.
+    """Return a sentence on how to start the file ``name``; None if the file gives no hint.
 
     :param error: Why it cannot be started as it is.
     """
@@ -111,7 +111,7 @@ def start_advice(name: str, error: OSError) -> str | None:
 
 
 def _beginning(path: str) -> bytes | None:
-    """Return the first bytes of a regular file; None where it is none, or cannot be read."""
+    """Return the first bytes of a regular file; None if it cannot be read or is not regular."""
     if not os.path.isfile(path):
         return None
     try:

@@ -1,4 +1,4 @@
-"""``gpu-tracker gpus``: the GPUs of this machine, what is on them and who has claimed them."""
+"""``gpu-tracker gpus``: the GPUs of this machine, their processes and claims."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _watch(machine: Machine, interval: float, show: _Json | _Table, seen: Seen) 
 
 
 class _Json:
-    """Prints a look as one JSON object, while watching in one line."""
+    """Prints each reading as a JSON object, with ``--watch`` on one line."""
 
     def __init__(self, *, watches: bool) -> None:
         self._indent = None if watches else 2
@@ -118,7 +118,7 @@ class _Json:
 
 
 class _Table:
-    """Prints a look as a table, while watching on a terminal in the place of the table before."""
+    """Prints each reading as a table, with ``--watch`` on a terminal over the table before."""
 
     def __init__(self, *, color: bool, watches: bool) -> None:
         self._color = color and screen.shows_colors()

@@ -32,7 +32,7 @@ class HelpText(NamedTuple):
 
     :ivar name: The command; empty: the one without a name, which tracks.
     :ivar summary: What it does, the first sentence.
-    :ivar blocks: The text part by part, as it is printed: each a heading, empty where it has none, and its lines.
+    :ivar blocks: The parts of the text in their order: a heading, which may be empty, and its lines.
     :ivar options: Its options.
     """
 

@@ -86,7 +86,7 @@ def _watch(path: str, settings: Settings, values: options.Values) -> int:
 
 
 def _settings(path: str) -> Settings | None:
-    """Return what the file says; None, having said why, where it has errors."""
+    """Return the configuration; None after printing the errors of the file."""
     from gpu_tracker.idle.config import configuration_file  # noqa: PLC0415 - as above
 
     reading: Reading = configuration_file.read(path)

@@ -1,4 +1,4 @@
-"""Which runs are kept under a number: those of ``gpu-tracker CMD`` that nobody records otherwise."""
+"""Which runs are kept under a number: runs of ``gpu-tracker CMD`` without another recording."""
 
 from __future__ import annotations
 

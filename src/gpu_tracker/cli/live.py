@@ -106,7 +106,7 @@ class OutputLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Print what was written if there was no view, such as why the command has not been started."""
+        """Restore the streams. If the view did not begin, print what was written meanwhile."""
         if not self._has_ended:
             self._restore()
             os.lseek(self._handle, 0, os.SEEK_SET)
@@ -136,7 +136,7 @@ def _new_file(path: str) -> int:
 
 
 def track(request: Request, follow: Callable[[Request, LiveView | None], int]) -> int:
-    """Track what ``request`` asks for by ``follow``, with a view where there can be one; return the exit code."""
+    """Track the request with ``follow``, with a view if possible; return the exit code."""
     with contextlib.ExitStack() as stack:
         view: LiveView | None = None
         problem = _problem(request)
@@ -151,7 +151,7 @@ def track(request: Request, follow: Callable[[Request, LiveView | None], int]) -
 
 
 def _problem(request: Request) -> str | None:
-    """Return why there can be no view; None where there can."""
+    """Return why there can be no view; None if there can."""
     if request.parameters.get('tracking_file', '').endswith('.csv'):
         return f'it reads the recording, and {request.values.name("--tf")} names a CSV file'
     if 'job_folder' in request.parameters:
@@ -174,7 +174,7 @@ def _problem_of_terminal() -> str | None:
 
 
 def _problem_of_output(process_id: int | None) -> str | None:
-    """Return what a process that runs already writes to the terminal that the view would be drawn on."""
+    """Return why there can be no view, if the process writes to the terminal of the view."""
     writing = [name for number, name in _STREAMS.items() if _is_ours(f'/proc/{process_id}/fd/{number}')]
     if process_id is None or not writing:
         return None
@@ -208,7 +208,7 @@ def _is_controlling(handle: int) -> bool:
 
 
 def _is_ours(path: str) -> bool:
-    """Return whether the file of another process is that terminal; False where it cannot be known."""
+    """Return whether the file of another process is this terminal; False if unknown."""
     if sys.platform == 'win32':
         return False
     try:

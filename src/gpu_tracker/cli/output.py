@@ -183,7 +183,7 @@ class Destination:
 
     @property
     def replaceable(self) -> str | None:
-        """The path where a missing or regular file can be rewritten while the command runs, None otherwise."""
+        """The path, if it can be replaced while the command runs: a missing or regular file. Otherwise None."""
         if self._path is None or files.replaceable_file(self._path) is None:
             return None
         return self._path
@@ -227,7 +227,7 @@ class Destination:
 
 
 def _hold(path: str) -> int | None:
-    """Return a descriptor that keeps ``path`` for this process while it is open; None where there is no such thing.
+    """Return a descriptor that locks ``path`` while it is open; None if it cannot be locked.
 
     A lock on the file would be gone with it, since a rename puts another one in its place. The name of an abstract
     socket, unix(7), lies in no folder, and the kernel takes it back when this process ends, however it ends.

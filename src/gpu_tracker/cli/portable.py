@@ -1,4 +1,4 @@
-"""Tracks a command where nothing tells its end and the sender of a signal at once (macOS, Windows).
+"""Tracks a command on systems without ``sigwaitinfo`` (macOS, Windows).
 
 macOS holds the command back until the sampler is ready, as Linux does. On Windows the command runs already while the
 sampler starts. Everything else is as in ``track_command``.
@@ -51,7 +51,7 @@ def track(request: Request, view: LiveView | None = None) -> int:
 
 
 class PassedSignals:
-    """Signals that ask this process to end go to a command, from now on; those that come before it is there wait.
+    """Passes ending signals on to a command. Signals before its start wait for it.
 
     None is ignored, for the command would inherit that. The terminal sends Ctrl-C to the command as well.
     """

@@ -67,7 +67,7 @@ printed and reported, and the command runs unprobed; with --pid the exit code is
 def run(values: options.Values, make_probe: ProbeMaker | None = None) -> int:
     """Probe what ``values`` ask for, write the report, and return the exit code.
 
-    :param make_probe: Makes a probe of limits, libraries and the command; by default one that asks the kernel.
+    :param make_probe: Makes a probe from limits, libraries and the command; by default a probe in the kernel.
     """
     request = read_request(values)
     if sys.platform != 'linux':
@@ -111,7 +111,7 @@ def _probe_command(request: ProbeRequest, make_probe: ProbeMaker | None) -> int:
 
 
 def _attach(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None) -> Probing:
-    """Return what probes the waiting process; where that is not possible, the command runs all the same."""
+    """Return the probing of the held process; without a probe if it cannot be probed."""
     try:
         return Probing(request, attached(request, process_id, make_probe))
     except ParameterError:

@@ -93,7 +93,7 @@ def _top(given: str) -> int:
 
 
 def _limits(given: list[str]) -> Limits:
-    """Return the bounds, those that are not given as they are by default."""
+    """Return the limits, with defaults for missing ones."""
     values: dict[str, int | float] = {}
     for text in given:
         name, _, number = text.partition('=')

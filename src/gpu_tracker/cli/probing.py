@@ -28,7 +28,7 @@ COMPLETE = 'CUDA probing complete.'
 
 
 def attached(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | None) -> Probe:
-    """Return an open probe that follows the process and all that it has started; it does not collect yet.
+    """Return a probe attached to the process and its descendants. It does not collect yet.
 
     :raises GpuTrackerError: It cannot: the text says why.
     :raises ProcessLookupError: The process has ended.
@@ -86,7 +86,7 @@ class Probing:
             self._thread.start()
 
     def end(self) -> None:
-        """End the probing, where that has not happened; the report is there to be delivered."""
+        """End the probing, if it still runs. Afterwards the report can be delivered."""
         self._end_requested.set()
         if self._thread is not None:
             self._thread.join()
@@ -105,7 +105,7 @@ class Probing:
         return self._report is not None and self._is_delivered is None
 
     def deliver(self) -> bool:
-        """Write the report where it is wanted, once; return whether all went well."""
+        """Write the report once; return whether that succeeded."""
         if self._is_delivered is None:
             self._is_delivered = self._written()
         return self._is_delivered
@@ -149,7 +149,7 @@ class Probing:
             following = max(following + self._request.interval, now)
 
     def _finish(self) -> None:
-        """Take the last report; print why where there is none."""
+        """Take the last report; print the reason if there is none."""
         if self._probe is None or self._is_finished:
             return
         self._is_finished = True
@@ -186,7 +186,7 @@ class JsonView:
         return report_json(report, indent=self._indent)
 
     def problem(self, problem: str) -> str:
-        """Return what is to be written where nothing could be probed."""
+        """Return the output for a run that could not be probed."""
         return problem_json(problem, indent=self._indent)
 
 
@@ -219,5 +219,5 @@ class TextView:
 
     @staticmethod
     def problem(problem: str) -> str:
-        """Return what is to be written where nothing could be probed."""
+        """Return the output for a run that could not be probed."""
         return problem_text(problem)

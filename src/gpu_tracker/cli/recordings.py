@@ -1,4 +1,4 @@
-"""Finds and opens the recordings that arguments of commands name: by files, or as runs that were kept or killed."""
+"""Finds and opens the recordings in arguments of commands: files, or kept and killed runs."""
 
 from __future__ import annotations
 

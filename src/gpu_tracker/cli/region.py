@@ -136,7 +136,7 @@ def _run(name: str, attributes: Mapping[str, object], words: list[str]) -> int:
 
 
 def _run_portably(name: str, attributes: Mapping[str, object], words: list[str]) -> int:
-    """Do the same on other systems, where it begins when the process is there already."""
+    """Run a step on other systems. The region begins after the process."""
     from gpu_tracker.cli import portable  # noqa: PLC0415 - where a command runs
     from gpu_tracker.regions.commands import CommandRegion  # noqa: PLC0415 - not where nothing is recorded
 

@@ -1,4 +1,4 @@
-"""The functions that ``gpu-tracker region --shell`` prints: steps of a shell script that cost no process.
+"""The shell functions printed by ``gpu-tracker region --shell``: steps without a process of their own.
 
 Each line of the log is one ``printf``. The ID of the process comes from the kernel, because ``$$`` is the same in all
 subshells; the time comes from the shell where it has one in microseconds, else from ``/proc/uptime``. What lies between

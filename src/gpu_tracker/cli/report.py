@@ -59,7 +59,7 @@ def run(values: options.Values) -> int:
 
 
 def part_of(values: options.Values) -> tuple[float | None, float | None]:
-    """Return the seconds that --from and --to have, None for one that was not given.
+    """Return the seconds of --from and --to; None if not given.
 
     :raises ParameterError: if they are no seconds that a run can have, or in the wrong order.
     """
@@ -80,7 +80,7 @@ def _seconds(option: str, given: object) -> float | None:
 
 
 def check_begin(recordings: Sequence[Recording], start: float | None) -> None:
-    """Raise ParameterError where no recording has anything from ``start`` on."""
+    """Raise ParameterError if no recording has samples from ``start`` on."""
     end = max(recording.duration or 0.0 for recording in recordings)
     if start is not None and start >= end:
         raise ParameterError('--from', f'{start:g}', f'less than the {end:g} s that were recorded')

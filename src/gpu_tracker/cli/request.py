@@ -135,7 +135,7 @@ def _format(values: options.Values) -> str | None:
 
 
 _Conflict = tuple[tuple[str, ...], str]
-"""Options that do not go together, or one that lacks another, and the message."""
+"""Options in conflict, or an option without the one it needs, and the message."""
 
 
 def _excluded(values: options.Values, option: str, other: str, reason: str = '') -> Iterator[_Conflict]:
@@ -167,11 +167,11 @@ def _conflicts(values: options.Values) -> Iterator[_Conflict]:
 
 
 _ADAPTIVE = {'--ru': ('ram', 'bytes'), '--gru': ('gpu_ram', 'bytes'), '--tu': ('time', 'seconds')}
-"""What an option is for, and the unit that ``auto`` stands for, from which each figure gets its own."""
+"""The kind of figure of an option, and its unit before ``auto`` chooses one for each figure."""
 
 
 def take_adaptive_units(values: options.Values) -> tuple[str, ...]:
-    """Return what is shown in the unit that suits each figure, and put the unit behind that in place of ``auto``.
+    """Return the kinds of figures with ``auto``, and replace ``auto`` by a fixed unit.
 
     :raises UsageError: The format has a fixed unit.
     """

@@ -1,4 +1,4 @@
-"""A process that runs already and is only looked at: waits for its end, or for a signal that ends the looking."""
+"""A process that gpu-tracker did not start: waits for its end, or for a signal that ends the tracking."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _ENDING = ('SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT')
-_LOOK_AGAIN = 0.1  # seconds, where the system cannot tell at once that a process has ended
+_LOOK_AGAIN = 0.1  # seconds, if the system does not report the end of a process
 _ACCEPTED = 'the ID of a running process'
 
 
 def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | None:
-    """Return a descriptor that tells when the process ends, or None where the system has none.
+    """Return a descriptor that is readable when the process ends; None if the system has none.
 
-    Raises ParameterError where there is no such process, or it is somebody else's and may not be.
+    Raises ParameterError if there is no such process, or if it must not be another user's and is.
     """
     if sys.platform == 'win32':
         return None  # Tracker checks it; signal 0 ends a process there
@@ -47,7 +47,7 @@ def open_process(process_id: int, *, may_be_of_others: bool = False) -> int | No
 
 
 def no_process(process_id: int) -> ParameterError:
-    """Return what is to be said where there is no such process."""
+    """Return the error for a process that does not exist."""
     thread_of = _status(process_id).get('Tgid', str(process_id))
     if thread_of == str(process_id):
         why = 'It has ended, or it is in a container and has another ID there.'
@@ -57,9 +57,9 @@ def no_process(process_id: int) -> ParameterError:
 
 
 def end_of(process_id: int) -> str | None:
-    """Return what is to be said of a process that has ended and was not waited for; None where it runs.
+    """Return the message for a process that ended and has not been reaped; None if it runs.
 
-    Linux alone shows that. Where only the first thread of a process has ended, it has the others still.
+    Only Linux shows this. A process whose first thread ended still runs if it has other threads.
     """
     fields = _status(process_id)
     if not fields.get('State', '').startswith('Z') or fields.get('Threads') != '1':
@@ -71,7 +71,7 @@ def end_of(process_id: int) -> str | None:
 
 
 def _status(process_id: int) -> dict[str, str]:
-    """Return the fields of proc_pid_status(5), which threads have too; none where there is no such file."""
+    """Return the fields of proc_pid_status(5), also of a thread; none if there is no such file."""
     try:
         with open(f'/proc/{process_id}/status', errors='replace') as file:
             return {name: value.strip() for name, _, value in (line.partition(':') for line in file)}
@@ -80,7 +80,7 @@ def _status(process_id: int) -> dict[str, str]:
 
 
 def hidden_process(process_id: int) -> GpuTrackerError | None:
-    """Return what is to be said where there is such a process, and /proc does not show it; None where there is none."""
+    """Return the error for a process hidden by /proc; None if there is no such process."""
     try:
         os.kill(process_id, 0)
     except PermissionError:
@@ -94,7 +94,7 @@ def hidden_process(process_id: int) -> GpuTrackerError | None:
 
 
 class Waiting:
-    """Waits for the end of a process. From when it is made, a signal ends the waiting and no more this process.
+    """Waits for the end of a process. Once it is made, a signal ends the waiting instead of this process.
 
     :param process_id: The process.
     :param handle: What ``open_process`` has returned for it.
@@ -129,7 +129,7 @@ class Waiting:
             pass
 
     def _look_repeatedly(self, watched: Mapping[int, Callable[[], bool]]) -> None:
-        """Return as ``wait`` does, where the process has to be looked at from time to time."""
+        """Wait as ``wait`` does, by polling the process."""
         import psutil  # noqa: PLC0415
 
         try:
@@ -149,7 +149,7 @@ def _ends() -> bool:
 
 
 def _ended_by(watched: Mapping[int, Callable[[], bool]], timeout: float | None) -> bool:
-    """Wait for something to read, and tell whether that ends the waiting. POSIX only."""
+    """Wait for something to read, and return whether that ends the waiting. POSIX only."""
     if sys.platform == 'win32':
         raise NotImplementedError
     import select  # noqa: PLC0415

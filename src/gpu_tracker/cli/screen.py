@@ -1,4 +1,4 @@
-"""The terminal that standard output may be, and the key that ends a live screen."""
+"""The terminal on standard output, and the key ``q`` that ends a live screen."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shows_colors(handle: int = STANDARD_OUTPUT) -> bool:
 
 
 def can_go_back(handle: int = STANDARD_OUTPUT) -> bool:
-    """Return whether that is a terminal that does more with text than to put it below the text before."""
+    """Return whether this is a terminal that can move its cursor."""
     return os.environ.get('TERM') != 'dumb' and os.isatty(handle)
 
 
@@ -61,7 +61,7 @@ class Place:
 
     @staticmethod
     def width() -> int:
-        """Return how wide a line may be: one that the terminal breaks would be two."""
+        """Return the number of columns of a line. The terminal would wrap a longer one."""
         return min(width() or _size()[0], _size()[0])
 
 
@@ -97,7 +97,7 @@ class Keys:
         self.give_back()
 
     def take(self) -> None:
-        """Take the keyboard where it is ours and was not taken yet."""
+        """Take the keyboard, if this process may read it and has not taken it."""
         if sys.platform != 'win32' and self._wanted and self._before is None and _has_keyboard():
             import termios  # noqa: PLC0415 - where there is a terminal
 
@@ -116,13 +116,13 @@ class Keys:
 
     @property
     def watched(self) -> dict[int, Callable[[], bool]]:
-        """What is to be asked when there is something to read: whether the key was pressed. Empty without keyboard."""
+        """Maps the keyboard to a function: it returns whether the key was pressed. Empty without keyboard."""
         return {} if self._before is None else {_KEYBOARD: _is_quit}
 
 
 def _is_quit() -> bool:
     if not _has_keyboard():
-        time.sleep(_LOOK_AGAIN)  # what was typed is not for us, and stays there to be read until its reader takes it
+        time.sleep(_LOOK_AGAIN)  # the input is for another process, and stays readable until that process reads it
         return False
     pressed = os.read(_KEYBOARD, 1024)
     return not pressed or _QUIT in pressed.lower()

@@ -68,7 +68,7 @@ def access(
     :param credentials_option: The command's option for them, for what is said to the user.
     :raises ParameterError: An option's value cannot be used, or one is missing that goes with another.
     :raises TlsError: A certificate or key cannot be used.
-    :raises AccessError: It would be open to those who should not read.
+    :raises AccessError: Other machines could read without TLS or a secret.
     """
     from gpu_tracker.fleet.web.access import check_access  # noqa: PLC0415 - not where only help is wanted
 
@@ -84,7 +84,7 @@ def access(
 
 
 def token(path: object, option: str = '--token-file') -> Token | None:
-    """Return the token in the file that the option names, which --make-token makes; None if ``path`` is None."""
+    """Return the token in the file, which --make-token creates; None if ``path`` is None."""
     from gpu_tracker.fleet.config import secret_files  # noqa: PLC0415 - as above
     from gpu_tracker.fleet.web import credentials  # noqa: PLC0415 - as above
 
@@ -109,7 +109,7 @@ def passwords(path: object, option: str = '--password-file') -> Passwords | None
 def commands(values: Mapping[str, str | bool | list[str] | None]) -> str:
     """Return how much clients may know of command lines.
 
-    :raises ParameterError: The option's value is none of those that there are.
+    :raises ParameterError: The value is unknown.
     """
     given = values['--commands']
     if given is None:

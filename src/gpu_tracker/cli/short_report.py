@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from gpu_tracker.result.usage import ResourceUsage
 
 _LEAST_COVERAGE = 0.9
-"""The share of a part in which the utilization of the GPUs has to be known."""
+"""Smallest share of a part with known GPU utilization."""
 _LEAST_OWN = 0.25
-"""The share of an outer region that no inner one takes, from which the outer region is a part."""
+"""Smallest share of an outer region outside its inner regions for which the outer region is listed."""
 _CURVE = 12
 """Characters."""
 
@@ -63,7 +63,7 @@ def print_failure(usage: ResourceUsage, request: Request, exit_code: int | None)
 
 
 def _units(usage: ResourceUsage, request: Request) -> dict[str, str]:
-    """Return the units that were asked for; each other figure is shown in the unit that suits it."""
+    """Return the units given as options. Other figures choose their unit."""
     units = {'ram': usage.max_ram.unit, 'gpu_ram': usage.max_gpu_ram.unit, 'time': usage.compute_time.unit}
     return {kind: unit for kind, unit in units.items() if kind not in request.adaptive}
 

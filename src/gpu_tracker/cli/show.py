@@ -85,7 +85,7 @@ def run(values: options.Values) -> int:
 
 
 def _units(values: options.Values) -> tuple[str | None, str | None, str | None]:
-    """Return the units of RAM, GPU RAM and time that were asked for; None: that of the run."""
+    """Return the requested units of RAM, GPU RAM and time; None: the unit of the run."""
     found = []
     for option, read, accepted in (
         ('--ru', memory_unit, UNITS_ACCEPTED),

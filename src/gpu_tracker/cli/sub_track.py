@@ -82,7 +82,7 @@ def _combine(values: options.Values) -> int:
 
 
 def _files_in(path: str, ending: str) -> list[str]:
-    """Return ``path``; of a folder the files in it that have the ``ending``, of which there has to be one."""
+    """Return ``path``, or the files of a folder with the ``ending``; there must be at least one."""
     if not os.path.isdir(path):
         return [path]
     found = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(ending)]

@@ -34,7 +34,7 @@ def track(request: Request, view: LiveView | None = None) -> int:
 
     :param view: Shows what it uses meanwhile.
     """
-    # Most failures show before anything is started for nothing; the exec tells the rest.
+    # Most failures are found before a sampler starts; the exec finds the rest.
     error = start_fault(request.words[0], os.get_exec_path())
     if error is not None:
         return output.not_started(request.words[0], error)
@@ -99,7 +99,7 @@ def _abandon(command: HeldCommand, run: Run | None, request: Request, group: Com
 
 
 def _become(request: Request, reason: OSError) -> int:
-    """Become the command, where there can be no process beside this one; return only where that fails."""
+    """Replace this process by the command, if no other process can be started; return only if that fails."""
     try:
         tracking.check(request)
     except ParameterError:
@@ -156,7 +156,7 @@ def _follow(
     group: CommandGroup,
     enforcement: Enforcement | None,
 ) -> int:
-    """Wait for the running command, and report where it is tracked."""
+    """Wait for the running command, and report if it is tracked."""
     orphans = None
     try:
         orphans = enforcement.wait_for_end() if enforcement else supervise.wait_for_end(process_id)

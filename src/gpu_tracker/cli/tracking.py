@@ -43,7 +43,7 @@ def say(request: Request, text: str) -> None:
 
 
 def check_format(request: Request) -> None:
-    """Raise ParameterError where there is no such format."""
+    """Raise ParameterError if there is no such format."""
     from gpu_tracker.result.formats import (  # noqa: PLC0415 (not before the command has been forked, so that it is small)
         FORMATS,
         FORMATS_ACCEPTED,
@@ -54,7 +54,7 @@ def check_format(request: Request) -> None:
 
 
 def check(request: Request) -> None:
-    """Raise ParameterError where a format or parameter is wrong, as far as that can be known without a sampler."""
+    """Raise ParameterError if a format or parameter is wrong, without starting a sampler."""
     from gpu_tracker.running.options import Options  # noqa: PLC0415 (as above)
 
     check_format(request)
@@ -98,7 +98,7 @@ def tell_unmeasured(error: Exception) -> None:
 
 
 def stop(run: Run) -> bool:
-    """Stop ``run``; return whether there is a result, and print why where there is none."""
+    """Stop ``run``; return whether there is a result, and print the reason if not."""
     try:
         run.stop()
     except GpuTrackerError as error:
@@ -141,7 +141,7 @@ def finish(
     """Complete the result of ``run``, and its recording, if there is one.
 
     :param limits: The limits of the command; None: there are none.
-    :param kept_otherwise: Reasons of those that the sampler did not compare, because the kernel kept them.
+    :param kept_otherwise: Reasons of limits enforced by the kernel, not by the sampler.
     :param termination_reason: Which limit has ended the command; None: none has.
     """
     try:
@@ -155,7 +155,7 @@ def finish(
 
 
 def note_exit(run: Run, exit_code: int) -> None:
-    """Write into the job's folder, if there is one, how a command has ended of which there is no result."""
+    """Write how a command without a result ended into the job's folder, if there is one."""
     try:
         run.files.write_end(None, exit_code)
     except OSError as error:
@@ -165,7 +165,7 @@ def note_exit(run: Run, exit_code: int) -> None:
 def exit_code(code: int, termination_reason: str | None, *, delivered: bool) -> int:
     """Return the exit code of gpu-tracker.
 
-    :param code: That of the command; -n where signal n has ended it.
+    :param code: Exit code of the command; -n if signal n ended it.
     :param termination_reason: Which limit has ended it; None: none has.
     :param delivered: Whether there is a report.
     """
@@ -252,7 +252,7 @@ def read_in_time(path: str | None, read: Callable[[Recording], Read]) -> Read | 
 def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
     """Write the report of ``run`` where ``request`` wants it; return whether all went well.
 
-    :param exit_code: That of the command; None: it is unknown.
+    :param exit_code: Exit code of the command; None: unknown.
     """
     try:
         if request.limits is not None:

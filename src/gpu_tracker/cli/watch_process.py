@@ -25,7 +25,7 @@ _LONGEST_FIRST = 5.0
 """Seconds for which one screen is waited for."""
 _BETWEEN_LOOKS = 0.1
 _LONG_ENOUGH = 1.0
-"""Seconds of which one screen is: rates are differences."""
+"""Seconds between the two samples of a single screen: rates are differences."""
 
 
 def watch(process_id: int, *, color: bool) -> int:
@@ -55,7 +55,7 @@ def watch(process_id: int, *, color: bool) -> int:
 class _Process:
     """The process that is watched.
 
-    :param handle: What tells when it ends; None where the system has no such thing.
+    :param handle: Descriptor that is readable at its end; None if the system has none.
     """
 
     def __init__(self, process_id: int, handle: int | None) -> None:

@@ -133,7 +133,7 @@ class EndingSignals:
         return True
 
     def end(self) -> int:
-        """End by the signal that has come, as without this; return 0 where none has."""
+        """End by the received signal; return 0 if there was none."""
         if not self._received:
             return 0
         number = self._received[0]
