@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _end_by_ctrl_c() -> int:
-    """End by the signal itself, so that a shell sees it: after Ctrl-C it ends its loop only if the program did."""
+    """End by the signal itself. After Ctrl-C, a shell ends its loop only if the program did so."""
     import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
@@ -61,7 +61,7 @@ def _end_by_ctrl_c() -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run the command that ``arguments`` ask for; whatever goes wrong ends as one line for the user."""
+    """Run the command in ``arguments``. Every error becomes one line for the user."""
     from importlib import import_module  # noqa: PLC0415 (inside main's care, so that Ctrl-C never shows a traceback)
 
     from gpu_tracker.cli import options, output  # noqa: PLC0415 (as above)

@@ -1,4 +1,4 @@
-"""The control group of a command, from before its program starts until its figures were read."""
+"""The own control group of a command, from its creation to its last reading."""
 
 from __future__ import annotations
 

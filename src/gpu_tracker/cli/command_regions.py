@@ -1,4 +1,4 @@
-"""The log of a command's regions: where the command finds it, and its removal."""
+"""The log of a command's regions: its path in the environment, and its removal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class CommandRegions:
     """Put the path of the region log into the environment while the block runs, if the run is recorded.
 
-    :ivar path: Of the log; None: there is none.
+    :ivar path: Path of the log; None: there is none.
     """
 
     def __init__(self, request: Request) -> None:
@@ -41,7 +41,7 @@ class CommandRegions:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Take it out again; what was started has it."""
+        """Remove the log from the environment. The started command keeps it."""
         if self._regions is not None:
             self._regions.leave()
 

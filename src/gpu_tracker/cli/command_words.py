@@ -15,7 +15,7 @@ from gpu_tracker.running.held_command import SHELL, find_program
 
 _BLANKS = ' \t'
 _PLAIN = frozenset('%+,-./:=@_') if sys.platform != 'win32' else frozenset('+-./:@_\\')
-"""With letters and digits, all that no shell ever treats in a special way."""
+"""Characters besides letters and digits that are never special in a shell."""
 _SPECIAL_IN_DOUBLE_QUOTES = frozenset('$`\\') if sys.platform != 'win32' else frozenset('%!^&|<>')
 _COMMANDS_ELSEWHERE = {
     'help': '--help',
@@ -25,9 +25,9 @@ _COMMANDS_ELSEWHERE = {
     'run': 'COMMAND',
     'version': '--version',
 }
-"""Commands of other programs, and what they are called here."""
+"""Commands of other programs, and their names here."""
 _SCRIPTS = {'.py': ('a Python program', ('python', 'python3')), '.sh': ('a shell script', ('sh',))}
-"""What a file is by its ending, and what runs it, the usual name first: Debian alone has no ``python``."""
+"""By ending: the kind of a file, and the programs that run it. Debian has no ``python``."""
 
 
 def words_to_start(command: str, search_path: list[str]) -> list[str]:
@@ -42,7 +42,7 @@ def words_to_start(command: str, search_path: list[str]) -> list[str]:
 
 
 def shell() -> list[str]:
-    """Return what starts the shell, to which the command is given as one more word."""
+    """Return the arguments that start the shell, without the command."""
     if sys.platform == 'win32':
         return [os.environ.get('COMSPEC', 'cmd.exe'), '/c']
     # The dashes keep a command such as '-x' from being read as options of the shell.
@@ -50,7 +50,7 @@ def shell() -> list[str]:
 
 
 def plain_words(command: str) -> list[str] | None:
-    """Return the words of ``command`` where splitting and unquoting is all that a shell would do, None otherwise."""
+    """Return the words of ``command`` if a shell would only split and unquote it, otherwise None."""
     quotes = '\'"' if sys.platform != 'win32' else '"'
     words: list[str] = []
     word: str | None = None  # None between words; an empty pair of quotes is a word
@@ -122,7 +122,7 @@ def _beginning(path: str) -> bytes | None:
 
 
 def meant(name: str, search_path: list[str]) -> str | None:
-    """Return what was probably meant by ``name``, which cannot be started; None where nothing suggests itself."""
+    """Return a likely correction of ``name``, which cannot be started; None if there is none."""
     from difflib import get_close_matches  # noqa: PLC0415 (only if something is mistyped)
 
     if name in COMMANDS or name in _COMMANDS_ELSEWHERE:
@@ -139,6 +139,6 @@ def meant(name: str, search_path: list[str]) -> str | None:
 
 
 def _is_assignment(word: str) -> bool:
-    """Return whether a shell would take ``word``, in front of a command, for a variable to set."""
+    """Return whether a shell would read ``word`` before a command as an assignment."""
     name, equals, _ = word.partition('=')
     return bool(equals) and name.isidentifier()

@@ -1,4 +1,4 @@
-"""``gpu-tracker compare``: what runs of one version of a program used, and what runs of another one did."""
+"""``gpu-tracker compare``: the use of runs of two or more versions of a program."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _CONDITION_APPLIES = 1
 
 
 def run(values: options.Values) -> int:
-    """Compare what ``values`` name, and return the exit code."""
+    """Compare the groups in ``values``, and return the exit code."""
     shown_as = options.chosen_format(values, _FORMATS)
     conditions = [_condition(str(given)) for given in _list(values['--fail-if'])]
     words = _list(values['<group>']) or last_two()
@@ -93,7 +93,7 @@ def _list(value: object) -> list[str]:
 
 
 def _condition(given: str) -> str:
-    """Return a condition that can be read; reading no recording before is what makes a mistake cheap."""
+    """Return the parsed condition. This happens before recordings are read, so mistakes are found at once."""
     try:
         parse(given)
     except ParameterError as error:

@@ -1,4 +1,4 @@
-"""``gpu-tracker completion``: scripts with which shells complete the command line."""
+"""``gpu-tracker completion``: scripts for shells to complete the command line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ VALUES = {
     '--order': ('index', 'free', 'power'),
     '--stat': ('min', 'max', 'mean', 'std'),
 }
-"""The words that options take. Of formats only those count that the help of the command names."""
+"""Values of options. Only formats in the help of a command are offered."""
 _SEVERAL = {'--sections', '--gb'}
 _OF_PLACEHOLDER = {
     'file': FILES,
@@ -68,7 +68,7 @@ def run(values: options.Values) -> int:
 
 
 def lines() -> list[Line]:
-    """Return what can stand on the lines of all commands, as their help texts say."""
+    """Return the options and words of all commands from their help texts."""
     return [_line(help_of(name)) for name in ('', *COMMANDS)]
 
 
@@ -98,6 +98,6 @@ def _choice(option: HelpOption) -> Choice:
 
 
 def _short(text: str) -> str:
-    """Return the beginning of an explanation, up to where it goes into detail."""
+    """Return the first clause of an explanation."""
     beginning = re.split(r'[.:;,](?:\s|$)| \(', text, maxsplit=1)[0]
     return beginning if len(beginning) <= _LONGEST_TEXT else f'{beginning[:_LONGEST_TEXT].rpartition(" ")[0]} ...'

@@ -30,7 +30,7 @@ def read_object(option: str, path: str) -> dict[str, Any]:
 
 
 def set_options(values: Values, path: str) -> list[str]:
-    """Set the options that were not given to the parameters of Tracker in a file; return the names without an option.
+    """Set missing options from parameters of Tracker in a file; return names without an option.
 
     :raises GpuTrackerError: The file cannot be used, or a switch is neither true nor false.
     """

@@ -70,7 +70,7 @@ def _seconds(option: str, given: str | None, limits: tuple[float, float]) -> flo
 
 
 def _polled(given: dict[str, str | None], interval: float | None, deadline: float | None) -> Settings:
-    """Return what to do with the hosts of a file."""
+    """Return the settings for polling the hosts of a file."""
     from gpu_tracker.fleet.config.read import read_cluster  # noqa: PLC0415 - as above
     from gpu_tracker.fleet.dashboard.run import PolledHosts  # noqa: PLC0415 - as above
 
@@ -88,7 +88,7 @@ def _polled(given: dict[str, str | None], interval: float | None, deadline: floa
 
 
 def _prometheus(url: str, given: dict[str, str | None], interval: float | None, deadline: float | None) -> Settings:
-    """Return what to do with a Prometheus."""
+    """Return the settings for a Prometheus server."""
     from gpu_tracker.fleet.dashboard.run import Prometheus  # noqa: PLC0415 - as above
     from gpu_tracker.fleet.prometheus.client import endpoint  # noqa: PLC0415 - as above
 

@@ -35,7 +35,7 @@ def run(values: options.Values) -> int:
 
 
 def entries_of(page: str) -> dict[str, str]:
-    """Return the text of each entry of the page by its name, without the marks that only a browser needs."""
+    """Return the plain text of each entry of the page by its name."""
     return {name: _plain(text) for name, text in _ENTRY.findall(page)}
 
 

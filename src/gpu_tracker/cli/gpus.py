@@ -50,9 +50,9 @@ gpu-tracker available lists such GPUs. The index is the position in PCI bus orde
 
 OPTION_OF = {'gpu_brand': '--gb'}
 _LONGEST_INTERVAL = 1e9
-"""Seconds: longer than anybody waits, and short enough for every system's clock."""
+"""Seconds: the longest interval that clocks of all systems accept."""
 _SHORTEST_ACTIVITY = 0.2
-"""Seconds between two readings of the counters: at least 0.1, on a machine that is late too."""
+"""Seconds between two readings of the counters. At least 0.1 remain if a reading is late."""
 
 
 def run(values: options.Values) -> int:
@@ -126,7 +126,7 @@ class _Table:
         self._watches = watches
 
     def report(self, text: str) -> None:
-        """Print a line that is no part of the table; where tables stand in one place, they follow below it."""
+        """Print a line outside the table. A table in place continues below it."""
         if self._place is not None:
             self._place.leave()
         output.complain(text)

@@ -1,4 +1,4 @@
-"""The help texts of all commands as data, from which completions and manual pages are made."""
+"""The help texts of all commands as data for completions and manual pages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpu_tracker.cli import COMMANDS, DEFAULT_COMMAND
 
 _MEANING = re.compile(r'^  (?P<form>\S.*?)(?:  +(?P<text>\S.*))?$')
-"""A line of a list: what is explained, and behind two blanks the beginning of its explanation."""
+"""A line of a list: a name and, after two blanks, its explanation."""
 OPTION_LISTS = {'Options', 'More options'}
 NEW_LINE = '\n'
 
@@ -18,8 +18,8 @@ class HelpOption(NamedTuple):
     """An option as its help has it.
 
     :ivar names: All its names, the usual long one last.
-    :ivar value: What stands for its value, without the brackets; empty: it takes none.
-    :ivar text: What it is for.
+    :ivar value: Placeholder of its value, without brackets; empty: it takes none.
+    :ivar text: Its explanation.
     """
 
     names: tuple[str, ...]

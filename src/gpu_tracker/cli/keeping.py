@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpu_tracker.cli import options
 
 _OF_BATCH_JOBS = ('SLURM_JOB_ID', 'PBS_JOBID', 'LSB_JOBID', 'PMI_RANK', 'PMIX_RANK')
-"""Variables of schedulers and of ranks: nobody looks for the runs of a node afterwards."""
+"""Variables of schedulers and ranks. Their runs are not kept: nobody would search them on a node."""
 
 
 def wanted(values: options.Values, environment: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""``--live``: what a run uses, on the terminal while it goes on. What the command writes there goes to a log file."""
+"""``--live``: live view in the terminal. Output of the command to the terminal goes to a log file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpu_tracker.views.live.viewer import BackgroundView
 
 COMMIT_INTERVAL = 0.5
-"""Seconds after which what was measured can be seen."""
+"""Seconds between two commits of the recording."""
 _TERMINAL = '/dev/tty'
 _TTY_NR = 4
 """Place of the controlling terminal's device number behind the name in /proc/PID/stat, proc(5)."""
@@ -31,11 +31,11 @@ _FOOTER_OF_PROCESS = 'Ctrl-C ends the tracking; the process goes on'
 
 
 class LiveView:
-    """The view of one run. What goes wrong in it is reported, and leaves the run as it is.
+    """The view of one run. Its errors are reported and do not affect the run.
 
     :param path: The recording that is to be shown.
     :param handle: A descriptor of the terminal.
-    :param log: What the command writes to the terminal; None: nothing.
+    :param log: Gets the terminal output of the command; None: there is none.
     """
 
     def __init__(self, path: str, handle: int, footer: str, log: OutputLog | None) -> None:
@@ -47,7 +47,7 @@ class LiveView:
         self._problem: Exception | None = None
 
     def begin(self) -> None:
-        """Begin to draw; the recording is there."""
+        """Begin to draw. The recording exists."""
         try:
             self._begin()
         except Exception as error:  # noqa: BLE001 (whatever it is, a command that runs is never abandoned)
@@ -71,7 +71,7 @@ class LiveView:
         view.begin()
 
     def end(self) -> None:
-        """End the view; its last screen stays, and what is printed from now on."""
+        """End the view. The last screen stays, and later output is visible."""
         problem = self._problem
         if self._view is not None:
             problem = self._view.end() or problem
@@ -82,7 +82,7 @@ class LiveView:
 
 
 class OutputLog:
-    """The file that gets what this program and the command write to the terminal. Use it as a context manager.
+    """A context manager that redirects terminal output of gpu-tracker and the command to a file.
 
     :param streams: Standard output, standard error or both.
     :ivar path: Its path.
@@ -117,7 +117,7 @@ class OutputLog:
         os.close(self._handle)
 
     def end(self) -> None:
-        """Let the streams be the terminal again, and say where the file is; an empty one is removed."""
+        """Restore the streams, and print the path of the file. An empty file is removed."""
         self._has_ended = True
         self._restore()
         if os.fstat(self._handle).st_size:
@@ -160,7 +160,7 @@ def _problem(request: Request) -> str | None:
 
 
 def _problem_of_terminal() -> str | None:
-    """Return why nothing can be drawn on the terminal."""
+    """Return why the terminal cannot show a view; None if it can."""
     if sys.platform == 'win32':
         return 'it needs a terminal of Linux or another POSIX system'
     if os.environ.get('TERM') == 'dumb':
@@ -186,7 +186,7 @@ def _problem_of_output(process_id: int | None) -> str | None:
 
 @contextlib.contextmanager
 def _terminal() -> Iterator[int]:
-    """Yield a descriptor of the terminal that this program was started from. POSIX only."""
+    """Yield a descriptor of the controlling terminal. POSIX only."""
     if sys.platform == 'win32':
         raise NotImplementedError
     handle = os.open(_TERMINAL, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
@@ -197,7 +197,7 @@ def _terminal() -> Iterator[int]:
 
 
 def _is_controlling(handle: int) -> bool:
-    """Return whether a descriptor is of the terminal that this program was started from."""
+    """Return whether a descriptor is the controlling terminal."""
     if sys.platform == 'win32':
         return False
     try:
@@ -220,7 +220,7 @@ def _is_ours(path: str) -> bool:
 
 
 def _prepared(request: Request, stack: contextlib.ExitStack) -> tuple[Request, LiveView]:
-    """Return what is to be tracked, with a recording in any case, and its view."""
+    """Return the request, with a recording in any case, and its view."""
     parameters = request.parameters
     path = parameters.get('tracking_file')
     if path is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _PROGRAM = 'gpu-tracker'
 _LISTS = {*OPTION_LISTS, 'Commands', 'Other commands'}
-"""Headings above lists of names and what they mean; what else is indented is shown as it is."""
+"""Headings of lists of names and meanings. Other indented text is shown unchanged."""
 
 
 def pages() -> dict[str, str]:
@@ -79,7 +79,7 @@ def _others(name: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return ``text`` so that it is shown as it is: a dash as a dash, and nothing of it as a request."""
+    """Return ``text`` escaped for groff."""
     escaped = text.replace('\\', '\\e')
     for sign, name in {'-': '\\-', "'": '\\(aq', '`': '\\(ga', '^': '\\(ha', '~': '\\(ti'}.items():
         escaped = escaped.replace(sign, name)

@@ -67,7 +67,7 @@ def write(
     """Write the report of a job, and return the exit code.
 
     :param path: The file; None: standard output.
-    :param with_advice: Add what the job suggests for the next one.
+    :param with_advice: Add the advice for the next job.
     :param with_recordings: See :func:`gpu_tracker.load_job`.
     """
     from gpu_tracker.advice.jobs import advised  # noqa: PLC0415 - help does without

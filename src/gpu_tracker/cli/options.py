@@ -1,4 +1,4 @@
-"""Reads the arguments of a command by its help text, and names the one at fault."""
+"""Parses the arguments of a command by its help text, and names a wrong one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Number = TypeVar('Number', int, float)
 
 
 class UsageError(GpuTrackerError):
-    """The arguments themselves are wrong; the message names the one at fault."""
+    """Wrong arguments. The message names the wrong one."""
 
 
 class Values(dict[str, 'str | bool | list[str] | None']):
@@ -43,7 +43,7 @@ class Values(dict[str, 'str | bool | list[str] | None']):
         self.written[option] = variable
 
     def drop_default(self, option: str) -> bool:
-        """Return whether the value of an option came from the environment, and take it back if so."""
+        """Reset an option set from the environment; return whether it was."""
         if option not in self._replaced:
             return False
         self[option] = self._replaced.pop(option)
@@ -51,12 +51,12 @@ class Values(dict[str, 'str | bool | list[str] | None']):
         return True
 
     def name(self, option: str) -> str:
-        """Return the name of an option as it was written; the usual one if that was a letter, or none was given."""
+        """Return the option's name as written; its usual name for a letter, or if it was not given."""
         written = self.written.get(option, option)
         return option if len(written) == len('-o') else written
 
     def error_of(self, error: ParameterError, option_of: Mapping[str, str]) -> ParameterError:
-        """Return an error of a parameter as one of its option, with the name and the value as they were written.
+        """Return the error of a parameter with the option's name and value as written.
 
         :param option_of: Options by the names of their parameters.
         """
@@ -101,7 +101,7 @@ def parse(text: str, arguments: Sequence[str], command: str = '') -> Values | st
 
 
 def _problem(usage: str, own: Sequence[str], words: Sequence[str]) -> str:
-    """Return why arguments that are right one by one do not fit together; only what is missing has a name."""
+    """Return why valid arguments do not fit together. Only a missing one is named."""
     given = {word.partition('=')[0] for word in own if word.startswith('--')}
     has_words = any(not word.startswith('-') for word in (*own, *words))
     if '-e <command>' in usage and not has_words and not given & {'--execute', '--pid'}:
@@ -146,7 +146,7 @@ _WITHOUT_VARIABLE = {'--execute', '--pid', '--output', '--job', '--json'}
 
 
 def _set_defaults(values: Values, options: Sequence[HelpOption], environment: Mapping[str, str]) -> None:
-    """Set the options that were not given and have a variable.
+    """Set missing options from environment variables.
 
     :raises ParameterError: A variable of a switch is neither 1 nor 0.
     """
@@ -171,7 +171,7 @@ _GUESSES = {
     '--html': '--record=run.db, and then gpu-tracker report run.db',
     '--units': '--ram-unit, --gpu-ram-unit or --time-unit',
 }
-"""Options of a run by names that other programs have."""
+"""Options of a run by their names in other programs."""
 
 
 def _options_in(word: str, options: Sequence[HelpOption], rest: list[str]) -> Iterator[tuple[str, str, str | None]]:
@@ -235,7 +235,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def number(option: str, kind: type[Number], given: str, accepted: str) -> Number:
-    """Return the number that was ``given`` to ``option``; raise ParameterError if it is none."""
+    """Return the number ``given`` to ``option``; raise ParameterError if it is not a number."""
     try:
         return kind(given.replace('_', '?'))  # Python allows underscores between digits, users of other programs do not
     except ValueError:
@@ -246,7 +246,7 @@ FORMATS = ('text', 'json', 'summary')
 
 
 def chosen_format(values: Values, formats: Sequence[str]) -> str:
-    """Return what ``--format`` was given; raise ParameterError if ``formats`` lack it."""
+    """Return the value of ``--format``; raise ParameterError if it is not in ``formats``."""
     given = str(values['--format'])
     if given not in formats:
         accepted = formats[0] if len(formats) == 1 else f'{", ".join(formats[:-1])} or {formats[-1]}'
@@ -255,7 +255,7 @@ def chosen_format(values: Values, formats: Sequence[str]) -> str:
 
 
 LAST_RUN = 'last'
-"""The name of the run that ended last, in place of a recording."""
+"""Means the run that ended last, instead of a recording."""
 
 
 def recording(values: Values) -> str:
@@ -264,7 +264,7 @@ def recording(values: Values) -> str:
 
 
 def output_path(values: Values) -> str | None:
-    """Return the path that ``--output`` was given; None or ``-``: standard output."""
+    """Return the path of ``--output``; None for standard output."""
     given = values['--output']
     return None if given in {None, '-'} else os.path.expanduser(str(given))
 
@@ -287,14 +287,14 @@ _LAST_PORT = 65535
 
 
 def host(given: str) -> str:
-    """Return what ``--host`` has; whether it is this machine's is seen when it is looked up."""
+    """Return the value of ``--host``. It is resolved later."""
     if not given:
         raise ParameterError('--host', given, "a name or an address of this machine's")
     return given
 
 
 def port(given: str) -> int:
-    """Return what ``--port`` has: a TCP port, or 0 for any that is free."""
+    """Return the value of ``--port``: a TCP port, or 0 for any free port."""
     accepted = f'a number from 0 to {_LAST_PORT}'
     found = number('--port', int, given, accepted)
     if not 0 <= found <= _LAST_PORT:
@@ -303,7 +303,7 @@ def port(given: str) -> int:
 
 
 def seconds(option: str, given: str, limits: tuple[float, float]) -> float:
-    """Return the seconds, from the first to the second of ``limits``, that an option has as a number or with units."""
+    """Return an option's time in seconds, which must be within ``limits``."""
     shortest, longest = limits
     accepted = f'a number of seconds from {shortest:g} to {longest:g}'
     found = time(option, given, accepted)

@@ -1,4 +1,4 @@
-"""What gpu-tracker itself prints: its report, and its own few lines on standard error."""
+"""Writes the report, and lines on standard error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FAILURE = 125
 
 
 def reserve_closed_streams() -> None:
-    """Open the standard descriptors that this process was started without.
+    """Open missing standard descriptors.
 
     Otherwise the next pipe or file that is opened gets such a number, and is written to as if it were standard output.
     The place holders are closed on exec, so that a tracked command finds its descriptors as the caller left them.
@@ -68,7 +68,7 @@ def write_standard_output(text: str) -> None:
 
 
 def _encoded(text: str) -> bytes:
-    """Return a text as UTF-8; the mark of lower bounds in ASCII, as wide, if standard output has another encoding."""
+    """Return a text as UTF-8, with ``>=`` for ``≥`` if standard output has another encoding."""
     encoding = 'utf-8' if sys.stdout is None else sys.stdout.encoding
     return (text if encoding == 'utf-8' else text.replace('≥ ', '>=')).encode(errors='surrogateescape')
 
@@ -95,7 +95,7 @@ def deliver(text: str, path: str | None) -> int:
 
 
 def print_pieces(pieces: Iterable[bytes]) -> int:
-    """Print bytes that come some at a time, and return the exit code as :func:`print_text` does."""
+    """Print pieces of bytes, and return the exit code as :func:`print_text` does."""
     for piece in pieces:
         try:
             _write_standard_output(piece)
@@ -108,7 +108,7 @@ def print_pieces(pieces: Iterable[bytes]) -> int:
 
 
 def not_started(program: str, error: OSError) -> int:
-    """Print why a program could not be started, and what may have been meant, and return a shell's exit code for it."""
+    """Print why a program could not be started, with a suggestion, and return a shell's exit code."""
     from gpu_tracker.cli import command_words  # noqa: PLC0415 - only for who has mistyped something
 
     advice = command_words.start_advice(program, error)
@@ -137,12 +137,12 @@ class Destination:
         self._held: int | None = None
 
     def __del__(self) -> None:
-        """Let go of the file."""
+        """Unlock the file."""
         if self._held is not None:
             os.close(self._held)
 
     def check(self, given: str | None) -> None:
-        """Raise ParameterError where the report could not be written; whatever is there stays as it was.
+        """Raise ParameterError if the report could not be written. An existing file does not change.
 
         :param given: The path as the user has written it.
         """
@@ -189,7 +189,7 @@ class Destination:
         return self._path
 
     def forget(self) -> None:
-        """Remove a file that was not there before: nothing has been tracked."""
+        """Remove a file made by this run, because nothing was tracked."""
         if self._made_for_us is not None:
             try:
                 os.unlink(self._made_for_us)
@@ -197,7 +197,7 @@ class Destination:
                 pass  # nothing had been written yet
 
     def write(self, report: str) -> bool:
-        """Write ``report``, to standard output where the file cannot take it; return whether all went well."""
+        """Write ``report``, to standard output if the file fails; return whether the file was written."""
         report = f'{report.rstrip()}\n'
         if self._path is not None:
             try:
@@ -262,7 +262,7 @@ def _whole_path(path: str) -> str:
 
 
 def reason(error: OSError) -> str:
-    """Return what went wrong, without number and path."""
+    """Return the text of an OSError without number and path."""
     return error.strerror or str(error)
 
 
@@ -271,7 +271,7 @@ _MOST = 256
 
 
 class PatientOutput:
-    """Has a thread write lines, which waits for the reader in place of whoever has something to say.
+    """Writes lines in a thread, so that a slow reader does not block the caller.
 
     Lines beyond `most` are counted, and the count is printed later.
 
@@ -289,7 +289,7 @@ class PatientOutput:
         threading.Thread(target=self._work, daemon=True).start()
 
     def __call__(self, line: str) -> None:
-        """Have a line written; never waits."""
+        """Queue a line. Never blocks."""
         with self._changed:
             if len(self._lines) < self._most:
                 self._lines.append(line)
@@ -298,7 +298,7 @@ class PatientOutput:
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> None:
-        """Return when all is written, or after so many seconds."""
+        """Wait until all lines are written, at most this many seconds."""
         with self._changed:
             self._changed.wait_for(lambda: not (self._lines or self._left_out or self._is_writing), timeout)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpu_tracker.totals import ProcessUse
 
 _PAUSE = 0.02
-"""Seconds between two looks whether a command has ended, where something else is waited for too."""
+"""Seconds between two polls of a command, if something else is awaited too."""
 _PASSED_ON = ('SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2')
 
 
@@ -66,14 +66,14 @@ class PassedSignals:
                 signal.signal(number, lambda received, _: self._pass_on(received))
 
     def to(self, send: Callable[[int], object]) -> None:
-        """Have ``send`` pass on each signal to the command, which is there now."""
+        """Pass each signal on with ``send`` from now on."""
         self._pass_on = send
         for number in self._early:
             send(number)
 
 
 def start(words: list[str]) -> subprocess.Popen[bytes]:
-    """Start a command; on Windows its shell gets what it is to run as one text, without the quoting of words.
+    """Start a command. On Windows the shell gets one unquoted text.
 
     :raises OSError: It cannot be started.
     """
@@ -83,7 +83,7 @@ def start(words: list[str]) -> subprocess.Popen[bytes]:
 
 
 def _track_held(request: Request, regions: CommandRegions, view: LiveView | None) -> int:
-    """Track a command that waits until the sampler is ready."""
+    """Track a command that is held until the sampler is ready."""
     from gpu_tracker.cli.track_command import run_or_none  # noqa: PLC0415 - as above
     from gpu_tracker.running.held_command import HeldCommand  # noqa: PLC0415 - not for Windows
 
@@ -151,7 +151,7 @@ def _track_started(request: Request, regions: CommandRegions, view: LiveView | N
 
 
 def _start(run: Run) -> bool:
-    """Start ``run``; print why where that fails, for the command runs already and goes on."""
+    """Start ``run``; print the reason if that fails. The command already runs and goes on."""
     try:
         run.start()
         run.keep_files()
@@ -168,9 +168,9 @@ def _start(run: Run) -> bool:
 
 
 class _StartedCommand:
-    """A command that was held back and runs now, as subprocess shows its processes.
+    """A released command, with the interface of subprocess.Popen.
 
-    :ivar used: What it and the children that it has waited for have used, when it has ended.
+    :ivar used: Resource use of the command and its reaped children, after its end.
     """
 
     def __init__(self, process_id: int) -> None:
@@ -180,13 +180,13 @@ class _StartedCommand:
 
     @property
     def used(self) -> ProcessUse:
-        """What it and the children that it has waited for have used; it has ended."""
+        """Resource use of the ended command and its reaped children."""
         if self._used is None:
             raise ChildProcessError
         return self._used
 
     def poll(self) -> int | None:
-        """Return its exit code, -n where signal n has ended it; None: it runs."""
+        """Return its exit code, -n if signal n ended it; None if it runs."""
         if sys.platform != 'win32' and self._code is None:
             pid, status, used = os.wait4(self.pid, os.WNOHANG)
             if pid:
@@ -223,7 +223,7 @@ def _report(
     *,
     measured: bool,
 ) -> int:
-    """Report how the command has ended, and what it has used; return the exit code."""
+    """Report the end of the command and its use; return the exit code."""
     completed = f'Process completed with status code: {code}'
     if run is None:
         tracking.say(request, completed)

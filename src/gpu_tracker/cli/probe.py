@@ -1,4 +1,4 @@
-"""``gpu-tracker probe``: what a program does with CUDA, seen from outside."""
+"""``gpu-tracker probe``: counts the CUDA calls of a program from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of ``gpu-tracker probe``, read and checked as far as that goes without a probe."""
+"""The arguments of ``gpu-tracker probe``, parsed and checked."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gpu_tracker.cuda_probe.limits import Limits
 from gpu_tracker.errors import ParameterError
 
 _LONGEST = 1e9
-"""Seconds: longer than anybody waits, and short enough for every system's clock."""
+"""Seconds: the longest time that clocks of all systems accept."""
 _LEAST_INTERVAL = 0.1
-"""Seconds: nobody reads faster, and a report costs some milliseconds."""
+"""Seconds. A report costs some milliseconds."""
 
 _DEFAULTS: dict[str, int | float] = {
     field.name: field.default for field in fields(Limits) if isinstance(field.default, int | float)
@@ -31,7 +31,7 @@ LIMITS = textwrap.fill(
 
 
 class ProbeRequest(NamedTuple):
-    """A probing that was asked for.
+    """The requested probing.
 
     Either ``words`` is the command to start or ``process_id`` the process to probe.
     """
@@ -115,7 +115,7 @@ def _limits(given: list[str]) -> Limits:
 
 
 def of_option(error: ParameterError) -> ParameterError:
-    """Return the error of a bound, or of the libraries, as one of the options ``--limit`` and ``--library``."""
+    """Return the error of a limit or library as an error of ``--limit`` or ``--library``."""
     if error.parameter == 'libraries':
         return options.of_option(error, '--library', None)
     if error.parameter not in _DEFAULTS:

@@ -1,4 +1,4 @@
-"""A probe while it follows a command or a process: its live reports, its end in time, and its last report."""
+"""A running probe: its live reports, its end and its last report."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _ask_kernel(limits: Limits, libraries: Sequence[str], command: Sequence[str]
 
 
 class Probing:
-    """Shows a probe's live reports, and ends it: by :meth:`end`, or after the time that was asked for.
+    """Shows a probe's live reports, and ends it by :meth:`end` or after ``--duration``.
 
     :param probe: Attached already; None: there is none.
     :param problem: Why there is no probe, in a sentence.
@@ -71,9 +71,9 @@ class Probing:
         self._end_requested = threading.Event()
         self._thread: threading.Thread | None = None
         self.over, self._over_writer = os.pipe()
-        """A pipe that is at its end when the probing has ended by itself."""
+        """A pipe that is closed when the probing ended by itself."""
         self.live_code = 0
-        """The exit code where live reports could not be printed, 0 where all went well."""
+        """Exit code if live reports could not be printed, otherwise 0."""
 
     def begin(self) -> None:
         """Begin to collect and to show."""
@@ -111,7 +111,7 @@ class Probing:
         return self._is_delivered
 
     def close(self) -> None:
-        """Detach, once, which nobody who waits for the report has to wait for."""
+        """Detach the probe once. This is after the report, because it takes time."""
         if self._probe is not None and not self._is_closed:
             self._is_closed = True
             with _failures_reported():
@@ -125,7 +125,7 @@ class Probing:
         return self._request.destination.write(self._view.last(self._report))
 
     def _show_reports(self) -> None:
-        """Show reports at each point of a grid of time, and deliver the last one when the time is over."""
+        """Show a report at each interval, and deliver the last one at the end."""
         with _failures_reported():
             self._show_until_end()
         os.close(self._over_writer)
@@ -160,7 +160,7 @@ class Probing:
 
 @contextlib.contextmanager
 def _failures_reported() -> Iterator[None]:
-    """Report what goes wrong, and go on: the command runs or has run, and its exit code must not be lost."""
+    """Report errors and go on, because the command's exit code must not be lost."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is, as above
@@ -168,21 +168,21 @@ def _failures_reported() -> Iterator[None]:
 
 
 class JsonView:
-    """Reports as JSON objects, on standard output beside live ones in one line."""
+    """Reports as JSON objects; with ``--live`` on one line each."""
 
     def __init__(self, request: ProbeRequest) -> None:
         self._indent = None if request.live and not request.to_file else 2
 
     @staticmethod
     def show(report: CudaReport) -> int:
-        """Print a report of what has happened until now; return an exit code, 0 where all went well."""
+        """Print the report so far; return the exit code."""
         return output.print_text(f'{report_json(report, indent=None)}\n')
 
     def clear(self) -> None:
-        """Take nothing back: what was printed stays."""
+        """Do nothing. Printed reports stay."""
 
     def last(self, report: CudaReport) -> str:
-        """Return the last report as it is to be written."""
+        """Return the last report as text."""
         return report_json(report, indent=self._indent)
 
     def problem(self, problem: str) -> str:
@@ -191,7 +191,7 @@ class JsonView:
 
 
 class TextView:
-    """Reports as tables; live ones, on a terminal, each in the place of the one before."""
+    """Reports as tables. On a terminal, each live table replaces the one before."""
 
     def __init__(self, request: ProbeRequest) -> None:
         self._top = request.top
@@ -200,7 +200,7 @@ class TextView:
         self._before: CudaReport | None = None
 
     def show(self, report: CudaReport) -> int:
-        """Print a report of what has happened until now; return an exit code, 0 where all went well."""
+        """Print the report so far; return the exit code."""
         width = screen.width() if self._place is None else self._place.width()
         before, self._before = self._before, report
         latest = recent(before, report)
@@ -209,12 +209,12 @@ class TextView:
         return output.print_text(f'{text}\n\n' if self._place is None else self._place.show(text))
 
     def clear(self) -> None:
-        """Make room for the last report, where it comes in the place of the live ones."""
+        """Clear the live table, if the last report replaces it."""
         if self._place is not None and not self._to_file:
             output.print_text(self._place.show(''))
 
     def last(self, report: CudaReport) -> str:
-        """Return the last report as it is to be written."""
+        """Return the last report as text."""
         return report_text(report, top=self._top, width=None if self._to_file else screen.width())
 
     @staticmethod

@@ -64,7 +64,7 @@ def _print_functions() -> int:
 
 
 def _attributes(given: object) -> dict[str, object]:
-    """Return the attributes of ``--attribute``, numbers as such."""
+    """Return the attributes of ``--attribute``, with numbers parsed."""
     attributes: dict[str, object] = {}
     for text in given if isinstance(given, list) else []:
         key, equals, value = text.partition('=')
@@ -85,7 +85,7 @@ def _number_or_text(value: str) -> object:
 
 
 def _become(words: list[str]) -> int:
-    """Become the command, for nothing is recorded; return only where that fails."""
+    """Replace this process by the command, because nothing is recorded; return only if that fails."""
     if sys.platform == 'win32':
         import subprocess  # noqa: PLC0415 - where a process cannot become another
 
@@ -158,7 +158,7 @@ def _run_portably(name: str, attributes: Mapping[str, object], words: list[str])
 
 
 def _how_it_ended(code: int) -> str | None:
-    """Return what has ended a command other than its success."""
+    """Return why a command failed; None if it succeeded."""
     if code >= 0:
         return f'exit status {code}' if code else None
     try:

@@ -205,7 +205,7 @@ esac
 
 
 def functions() -> str:
-    """Return the functions, with the distances of this machine's clocks as they are now."""
+    """Return the functions, with the current offsets between this machine's clocks."""
     monotonic = time.monotonic_ns() // 1000
     since_1970 = time.time_ns() // 1000 - monotonic
     since_boot = _since_boot() - time.monotonic_ns() // 1000

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.recording import Recording
 
 _BEGINNING = 4096
-"""Characters of a page or picture among which its generator is named."""
+"""Characters at the beginning of a page or picture that contain its generator."""
 _ENDINGS = ('.html', '.htm', '')
 
 
@@ -113,7 +113,7 @@ def _write_job(folder: str, path: str | None) -> int:
 
 
 def stem_of(path: str) -> str:
-    """Return what the name of the page or picture of a recording begins with."""
+    """Return the name of a recording's page or picture, without ending."""
     from gpu_tracker.running import numbered_runs  # noqa: PLC0415 - help does without
 
     stem = os.path.splitext(path)[0]
@@ -141,7 +141,7 @@ def path_beside(stem: str, ending: str, mark: str) -> str:
 
 
 def _deliver(page: str, path: str) -> int:
-    """Write the page, to standard output where the path is ``-``; return the exit code."""
+    """Write the page, to standard output for ``-``; return the exit code."""
     from gpu_tracker.system.terminal_text import printable  # noqa: PLC0415 - as above
 
     if path == '-':

@@ -33,7 +33,7 @@ def words_of(values: options.Values) -> list[str]:
 
 
 def process_id(given: str) -> int:
-    """Return the process ID that ``--pid`` was given; raise ParameterError if it is none."""
+    """Return the process ID in ``--pid``; raise ParameterError if it is not one."""
     value = options.number('--pid', int, given, _PROCESS_ID)
     if value < 1:
         raise ParameterError('--pid', given, _PROCESS_ID)
@@ -44,7 +44,7 @@ _LIMITING = ('--time-limit', '--cpu-limit', '--memory-limit', '--gpu-memory-limi
 
 
 class Request(NamedTuple):
-    """A tracking that was asked for.
+    """The requested tracking.
 
     Either ``words`` is the command to start or ``process_id`` the process to watch; ``parameters`` are Tracker's.
     ``verbose`` asks for the record of the sampling, ``live`` for a view of the run. ``commit_interval`` is in seconds;
@@ -81,7 +81,7 @@ class Request(NamedTuple):
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing is to be printed of a run in which all goes well: the folder of the job has it."""
+        """Whether a successful run prints nothing, because its report is in the folder of the job."""
         return 'job_folder' in self.parameters and self.values['--output'] is None
 
 
@@ -144,7 +144,7 @@ def _excluded(values: options.Values, option: str, other: str, reason: str = '')
 
 
 def _conflicts(values: options.Values) -> Iterator[_Conflict]:
-    """Yield what is wrong with the options together; the caller drops defaults from the environment meanwhile."""
+    """Yield conflicts between options. Meanwhile, the caller drops defaults from the environment."""
     yield from _excluded(values, '--quiet', '--verbose')
     for option in _LIMITING:
         yield from _excluded(values, option, '--pid', ': limits end only commands that gpu-tracker started')
@@ -216,7 +216,7 @@ def _limits(values: options.Values) -> RunLimits | None:
 
 
 def _check_recording(values: options.Values, parameters: dict[str, Any]) -> None:
-    """Replace what stands in braces in its paths."""
+    """Expand ``{job}`` and the like in its paths."""
     path = _own_path(values, '--tf')
     if path is not None:
         parameters['tracking_file'] = path
@@ -227,10 +227,10 @@ def _check_recording(values: options.Values, parameters: dict[str, Any]) -> None
 
 
 def _own_path(values: options.Values, option: str, *, shared: bool = False) -> str | None:
-    """Return the path of an option, with what stands in braces replaced.
+    """Return the path of an option, with ``{job}`` and the like expanded.
 
     :param shared: Whether several ranks may write it.
-    :raises ParameterError: where other ranks of the job would write the same file.
+    :raises ParameterError: Other ranks of the job would write the same file.
     """
     path = _text(values, option)
     if path is None or (option == '--output' and path == '-'):
@@ -243,7 +243,7 @@ def _own_path(values: options.Values, option: str, *, shared: bool = False) -> s
 
 
 def _identity(values: options.Values) -> Mapping[str, Any] | None:
-    """Return the place in a job of what is to be tracked."""
+    """Return the job and rank of the run."""
     pid = _text(values, '--pid')
     if pid is None:
         return job.identify(os.environ, os.getpid())

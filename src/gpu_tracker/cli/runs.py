@@ -1,4 +1,4 @@
-"""``gpu-tracker runs``: the runs that were kept, or killed with their trackers."""
+"""``gpu-tracker runs``: kept and killed runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def run(values: options.Values) -> int:
 
 
 def _entries() -> Iterator[dict[str, Any]]:
-    """Yield what is known of each run; files that cannot be read are reported."""
+    """Yield an entry for each run. Unreadable files are reported."""
     for number, path in numbered_runs.found().items():
         try:
             yield _entry_of_kept(str(number), path)
@@ -149,7 +149,7 @@ def _entry(run: KilledRun) -> dict[str, Any]:
 
 
 def _entry_of_kept(number: str, path: str) -> dict[str, Any]:
-    """Return what is known of a kept run.
+    """Return the entry of a kept run.
 
     :raises RecordingError: It cannot be read.
     """

@@ -40,13 +40,13 @@ def can_go_back(handle: int = STANDARD_OUTPUT) -> bool:
 
 
 class Place:
-    """A place on the terminal, below what stands there already, where one text follows the other."""
+    """A place on the terminal, below earlier output, for texts that replace each other."""
 
     def __init__(self) -> None:
         self._lines = 0
 
     def show(self, text: str) -> str:
-        """Return what shows ``text`` in the place of the text before.
+        """Return the output that replaces the text before by ``text``.
 
         Lines that do not fit below each other are left out: they would make the terminal scroll.
         """
@@ -56,7 +56,7 @@ class Place:
         return back + _CLEAR_BELOW + ''.join(f'{line}\n' for line in lines)
 
     def leave(self) -> None:
-        """Let what stands there stay: the next text comes below whatever is printed until then."""
+        """Keep the current text. The next text appears below later output."""
         self._lines = 0
 
     @staticmethod
@@ -66,7 +66,7 @@ class Place:
 
 
 def _size(handle: int = STANDARD_OUTPUT) -> tuple[int, int]:
-    """Return columns and lines; a terminal that does not know them, as over a serial line, has 80 and 24."""
+    """Return columns and lines; 80 and 24 if unknown, as on a serial line."""
     columns, lines = os.get_terminal_size(handle)
     return columns or 80, lines or 24
 
@@ -78,7 +78,7 @@ _LOOK_AGAIN = 0.1
 
 
 class Keys:
-    """Has each key arrive at once and unseen, while this program has a terminal to itself; puts all back at the end.
+    """Reads single keys without echo while this program is in the foreground; restores the terminal.
 
     :param wanted: Whether there is a screen that a key may end.
     """
@@ -93,7 +93,7 @@ class Keys:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Put all back."""
+        """Restore the terminal."""
         self.give_back()
 
     def take(self) -> None:
@@ -107,7 +107,7 @@ class Keys:
             termios.tcsetattr(_KEYBOARD, termios.TCSADRAIN, changed)
 
     def give_back(self) -> None:
-        """Put all back; it may be taken again."""
+        """Restore the terminal. It may be taken again."""
         before, self._before = self._before, None
         if sys.platform != 'win32' and before is not None and _has_keyboard():
             import termios  # noqa: PLC0415 - as above
@@ -129,7 +129,7 @@ def _is_quit() -> bool:
 
 
 def _has_keyboard() -> bool:
-    """Return whether standard input is a terminal that is ours now: in the background, a touch would stop us."""
+    """Return whether this process is in the foreground of the terminal on standard input."""
     if sys.platform == 'win32':
         return False
     try:

@@ -1,4 +1,4 @@
-"""The options that the servers of the command line share: where they listen, and for whom."""
+"""Options shared by the servers: addresses and access."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 MAKE_TOKEN = '--make-token'  # noqa: S105 - an option
 LAST_WORDS = 1.5
-"""Seconds that the last lines have at the end to be written."""
+"""Seconds for writing the last lines at the end."""
 
 _NAME = re.compile(r'[A-Za-z0-9_-][A-Za-z0-9._-]*')
 _EXTRA = frozenset({'aiohttp', 'h11', 'prometheus_client', 'starlette', 'uvicorn'})
-"""What the extra ``fleet`` installs and what that needs, as far as it is imported here."""
+"""Imported packages that the extra ``fleet`` installs."""
 
 _LINES = """\
   --host=<host>         The name or address of this machine to listen on.
@@ -62,7 +62,7 @@ def access(
     credentials: Credentials | None,
     credentials_option: str,
 ) -> Access:
-    """Return what the shared options among docopt's ``values`` ask for, checked.
+    """Return the checked values of the shared options.
 
     :param credentials: From :func:`token` or :func:`passwords`; None where the option is not given.
     :param credentials_option: The command's option for them, for what is said to the user.
@@ -97,7 +97,7 @@ def token(path: object, option: str = '--token-file') -> Token | None:
 
 
 def passwords(path: object, option: str = '--password-file') -> Passwords | None:
-    """Return the passwords in the file that the option names; None where ``path`` is None."""
+    """Return the passwords in the file of the option; None if ``path`` is None."""
     from gpu_tracker.fleet.config import secret_files  # noqa: PLC0415 - as above
     from gpu_tracker.fleet.web import credentials  # noqa: PLC0415 - as above
 
@@ -107,7 +107,7 @@ def passwords(path: object, option: str = '--password-file') -> Passwords | None
 
 
 def commands(values: Mapping[str, str | bool | list[str] | None]) -> str:
-    """Return how much clients may know of command lines.
+    """Return the part of command lines shown to clients.
 
     :raises ParameterError: The value is unknown.
     """
@@ -121,7 +121,7 @@ def commands(values: Mapping[str, str | bool | list[str] | None]) -> str:
 
 
 def served(serve: Callable[[Callable[[str], None]], None], access: Access) -> int:
-    """Serve, and return the exit code; nobody has to read standard error for it to go on and to end.
+    """Serve, and return the exit code. A blocked standard error does not block it.
 
     :param serve: Serves until a signal; gets what takes its lines for people.
     """
@@ -140,7 +140,7 @@ def served(serve: Callable[[Callable[[str], None]], None], access: Access) -> in
 
 @contextlib.contextmanager
 def extra_needed(command: str) -> Iterator[None]:
-    """Say how to install what is missing, where the block imports what the extra ``fleet`` installs."""
+    """Report how to install the extra ``fleet``, if an import in the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Prints the short report of a command on standard error, with what its recording adds."""
+"""Prints the short report of a command on standard error."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _units(usage: ResourceUsage, request: Request) -> dict[str, str]:
 
 
 def _seconds_of(found: PathFigures, recording: Recording) -> float:
-    """Return the time in which at least one call was open: calls at the same time count once."""
+    """Return the time with at least one open call. Simultaneous calls count once."""
     if found.share is None or recording.duration is None:
         return found.wall_time
     return min(found.wall_time, found.share * recording.duration)

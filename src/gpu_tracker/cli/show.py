@@ -1,4 +1,4 @@
-"""``gpu-tracker show``: what was recorded of a run."""
+"""``gpu-tracker show``: shows a recording."""
 
 from __future__ import annotations
 

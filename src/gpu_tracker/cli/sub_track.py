@@ -1,4 +1,4 @@
-"""``gpu-tracker sub-track``: the commands of gpu-tracker 5 for its code blocks, on its files and on ours."""
+"""``gpu-tracker sub-track``: the commands of gpu-tracker 5 for code blocks."""
 
 from __future__ import annotations
 

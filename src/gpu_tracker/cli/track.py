@@ -139,7 +139,7 @@ def _entry(option: Option) -> str:
 
 
 _COLUMN, _WIDTH = 26, 84
-"""Where the explanations of options begin, and where their lines end."""
+"""Columns in which explanations begin, and lines end."""
 _COMMON = ('tracking_file', 'sleep_time', 'ram_unit')
 _ENTRIES = {option.name: _entry(option) for option in OPTIONS if option.flags}
 TEXT = _TEXT.format(
@@ -148,21 +148,21 @@ TEXT = _TEXT.format(
 )
 
 _CAN_END_TREES = sys.platform == 'linux'
-"""Whether the way to track a command with its signals knows how to end it with all its descendants."""
+"""Whether a command can be ended with all its descendants."""
 
 
 OPTION_OF = {option.name: option.flag for option in OPTIONS} | {'process_id': '--pid'}
 
 
 def overview() -> str:
-    """Return what is printed without arguments: examples and the commands."""
+    """Return the text printed without arguments: examples and commands."""
     blocks = dict(blocks_of(TEXT))
     lines = (line for heading in ('Examples', 'Other commands') for line in (f'{heading}:', *blocks[heading], ''))
     return '\n'.join([*lines, "Try 'gpu-tracker --help'."])
 
 
 def run(values: options.Values) -> int:
-    """Track what ``values`` ask for, write the report, and return the exit code."""
+    """Track the command or process in ``values``, write the report, and return the exit code."""
     request = read_request(values)
     is_csv = request.parameters.get('tracking_file', '').endswith('.csv')
     if is_csv and not request.live and not request.parameters['disable_logs']:
@@ -175,7 +175,7 @@ def run(values: options.Values) -> int:
 
 
 def _track(request: Request, view: LiveView | None = None) -> int:
-    """Track what ``request`` asks for, and show it in ``view`` meanwhile."""
+    """Track the request, and show it in ``view`` meanwhile."""
     if request.process_id is not None:
         from gpu_tracker.cli import track_process  # noqa: PLC0415 (as above)
 

@@ -1,4 +1,4 @@
-"""Tracks a command: starts it, waits for it, reports, and ends as it has ended."""
+"""Tracks a command: starts it, waits for it, reports, and returns its exit code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def track(request: Request, view: LiveView | None = None) -> int:
     """Start the command of ``request``, track it to its end, write the report, and return the exit code.
 
-    :param view: Shows what it uses meanwhile.
+    :param view: Shows its use meanwhile.
     """
     # Most failures are found before a sampler starts; the exec finds the rest.
     error = start_fault(request.words[0], os.get_exec_path())
@@ -90,7 +90,7 @@ def _track(request: Request, regions: CommandRegions, view: LiveView | None) -> 
 
 
 def _abandon(command: HeldCommand, run: Run | None, request: Request, group: CommandGroup) -> None:
-    """Leave nothing behind of a run whose command was not started."""
+    """Remove all files of a run whose command was not started."""
     command.cancel()
     group.discard()
     if run is not None:
@@ -121,7 +121,7 @@ def _become(request: Request, reason: OSError) -> int:
 def run_or_none(
     command: HeldCommand, request: Request, regions: str | None, kept_otherwise: Collection[str] = ()
 ) -> Run | None:
-    """Return a run that is ready for the program of the waiting process; None if it cannot be measured.
+    """Return a run ready to measure the held process; None if it cannot be measured.
 
     :param regions: The path of the log of its regions; None: there is none.
     :param kept_otherwise: Reasons of the limits that need no sampler.
@@ -190,7 +190,7 @@ def _follow(
 
 
 def _enforcement(process_id: int, run: Run | None, request: Request, group: CommandGroup) -> Enforcement | None:
-    """Return what keeps the limits of the waiting command; None: there are none."""
+    """Return the limits of the held command; None: there are none."""
     if request.limits is None:
         return None
     from gpu_tracker.running.enforcing import Enforcement  # noqa: PLC0415 (most runs have none)

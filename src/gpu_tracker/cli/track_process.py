@@ -1,4 +1,4 @@
-"""Watches a process that runs already, until it ends or a signal ends the watching."""
+"""Tracks a running process until it ends or a signal ends the tracking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def track(request: Request, process_id: int, view: LiveView | None = None) -> int:
     """Watch ``process_id``, write the report, and return the exit code.
 
-    :param view: Shows what it uses meanwhile.
+    :param view: Shows its use meanwhile.
     """
     tracking.check_format(request)
     handle = open_process(process_id)

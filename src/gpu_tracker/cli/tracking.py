@@ -1,4 +1,4 @@
-"""What tracking a command and watching a process have in common."""
+"""Shared steps of tracking a command and a running process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 COMPLETE = 'Resource tracking complete.'
 _WITHOUT_ADVICE = ('text', 'csv')
 _LONGEST_READING = 0.5
-"""Seconds for reading a recording at the end of its run. What a large one would add is left out of the report."""
+"""Seconds for reading the recording at the end. A large one adds nothing to the report."""
 
 
 def notify(level: str, text: str) -> None:
@@ -64,7 +64,7 @@ def check(request: Request) -> None:
 def new_run(
     request: Request, process_id: int, command: TrackedCommand | None, kept_otherwise: Collection[str] = ()
 ) -> Run:
-    """Return the run that ``request`` asks for.
+    """Return the run of ``request``.
 
     :param command: The command that is tracked; None: the process.
     :param kept_otherwise: Reasons of the limits that the kernel keeps.
@@ -116,7 +116,7 @@ def settle(
     orphans: OrphansUse | None,
     own_group: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Hand ``run`` the exact figures of the reaped command and of its control group, if they are wanted.
+    """Add the exact figures of the reaped command and of its control group to ``run``.
 
     Return whether there still is a result.
     """
@@ -179,7 +179,7 @@ def exit_code(code: int, termination_reason: str | None, *, delivered: bool) -> 
 
 
 def _note_exceeded(run: Run, limits: RunLimits, kept_otherwise: Collection[str]) -> None:
-    """Have the result say which limits the command had exceeded when it ended by itself, and print that."""
+    """Add the limits exceeded by a command that ended by itself to the result, and print them."""
     from gpu_tracker.limits import exceeded, seen_late_in_words, used_in  # noqa: PLC0415 (as above)
 
     totals = run.require_totals()
@@ -196,7 +196,7 @@ def _note_exceeded(run: Run, limits: RunLimits, kept_otherwise: Collection[str])
 
 
 def _warn_of_unknown(usage: ResourceUsage, limits: RunLimits) -> None:
-    """Print which limit could not be kept, because nothing is known of what it limits."""
+    """Print which limit could not be checked, because its figure is unknown."""
     from gpu_tracker.limits import GPU_MEMORY, unkept  # noqa: PLC0415 (as above)
 
     if limits.of(GPU_MEMORY) is not None and usage.max_gpu_ram.combined is None:
@@ -250,7 +250,7 @@ def read_in_time(path: str | None, read: Callable[[Recording], Read]) -> Read | 
 
 
 def deliver(run: Run, request: Request, exit_code: int | None) -> bool:
-    """Write the report of ``run`` where ``request`` wants it; return whether all went well.
+    """Write the report of ``run`` to its destination; return whether that succeeded.
 
     :param exit_code: Exit code of the command; None: unknown.
     """

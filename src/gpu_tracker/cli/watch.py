@@ -1,4 +1,4 @@
-"""``gpu-tracker watch``: a recording whose run goes on, or a running process, on one screen."""
+"""``gpu-tracker watch``: shows a running recording or process on one screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A running process that is tracked as long as it is watched, into a temporary recording."""
+"""Tracks a process into a temporary recording while it is watched."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 INTERVAL = 0.5
 """Seconds between two samples, and between two commits."""
 _LONGEST_FIRST = 5.0
-"""Seconds for which one screen is waited for."""
+"""Deadline for the first screen, in seconds."""
 _BETWEEN_LOOKS = 0.1
 _LONG_ENOUGH = 1.0
 """Seconds between the two samples of a single screen: rates are differences."""
 
 
 def watch(process_id: int, *, color: bool) -> int:
-    """Track the process, show what it uses until it ends or the view does, and return the exit code."""
+    """Track the process and show its use until it or the view ends; return the exit code."""
     from gpu_tracker.running.options import QUICK_STOP, Options  # noqa: PLC0415 - help does without
     from gpu_tracker.running.run import Run  # noqa: PLC0415 - as above
 
@@ -53,7 +53,7 @@ def watch(process_id: int, *, color: bool) -> int:
 
 
 class _Process:
-    """The process that is watched.
+    """The watched process.
 
     :param handle: Descriptor that is readable at its end; None if the system has none.
     """
@@ -70,7 +70,7 @@ class _Process:
 
 
 def _shown(path: str, run: Run, process: _Process, signals: EndingSignals, *, color: bool) -> State | None:
-    """Show the process until it ends or the view does; return what is to stay, None for nothing."""
+    """Show the process until it or the view ends; return the last screen, or None."""
     from gpu_tracker.recording.reading.tail import Tail  # noqa: PLC0415 - as above
     from gpu_tracker.views.live.state import Source  # noqa: PLC0415 - as above
 
@@ -90,7 +90,7 @@ def _shown(path: str, run: Run, process: _Process, signals: EndingSignals, *, co
 
 
 def _first_screen(source: Source, process: _Process, signals: EndingSignals) -> State:
-    """Return the state as soon as enough was sampled for one screen, or that takes too long."""
+    """Return the state when there are enough samples for one screen, or at the deadline."""
     until = time.monotonic() + _LONGEST_FIRST
     watched = {} if process.handle is None else {process.handle: process.has_ended}
     while True:

@@ -62,7 +62,7 @@ def on_terminal(
 
 
 def print_last(state: State, *, color: bool) -> int:
-    """Print a state, and how it has ended, below what stands on standard output; return the exit code."""
+    """Print a state and how the run ended; return the exit code."""
     from gpu_tracker.views.live.viewer import picture  # noqa: PLC0415 - help does without
 
     lines = picture(state, screen.width() or _PLAIN_WIDTH, None, color=color)
@@ -71,7 +71,7 @@ def print_last(state: State, *, color: bool) -> int:
 
 
 class EndingSignals:
-    """Signals that ask this program to end, kept back until the terminal is as it was. Use it as a context manager."""
+    """A context manager that holds ending signals back until the terminal is restored."""
 
     _NAMES = ('SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT')
 
@@ -83,7 +83,7 @@ class EndingSignals:
         self._stop_requested = False
 
     def __enter__(self) -> Self:
-        """Keep them back."""
+        """Hold the signals back."""
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
         os.set_blocking(self._reader, False)
@@ -95,7 +95,7 @@ class EndingSignals:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Treat signals in the usual way."""
+        """Let signals through."""
         signal.set_wakeup_fd(-1)
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type] # what it was
@@ -103,14 +103,14 @@ class EndingSignals:
         os.close(self._writer)
 
     def on_stop(self, stop: Callable[[], None]) -> None:
-        """Call ``stop`` where Ctrl-Z asks this program to stop: while it waits, never in the middle of a drawing."""
+        """Call ``stop`` on Ctrl-Z while this program waits, never while it draws."""
         number = getattr(signal, 'SIGTSTP', None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:
             self._stop = stop
             self._set(number, self._request_stop)
 
     def wait(self, seconds: float, watched: dict[int, Callable[[], bool]]) -> bool:
-        """Wait so long; return True as soon as a signal has come or one of ``watched``, by descriptor, says so."""
+        """Wait this long; return True at a signal, or when a function in ``watched`` returns True."""
         import select  # noqa: PLC0415 - where something is waited for
         import time  # noqa: PLC0415 - as above
 
