@@ -70,7 +70,7 @@ def test_one_report_of_all_ranks(folder: Path) -> None:
 def test_all_samples_are_one_dataset(folder: Path, tmp_path: Path) -> None:
     dataset = tmp_path / 'samples'
     finished = called('merge', str(folder), '-f', 'parquet', '-o', str(dataset))
-    assert finished.stderr == f'The dataset of 3 recordings is in {dataset}\n'
+    assert finished.stderr == f'3 recordings written to {dataset}\n'
     rows = duckdb.sql(
         f"SELECT rank, job, max(combined_total_rss) FROM read_parquet('{dataset}/**/*.parquet', "
         'hive_partitioning = true, union_by_name = true) WHERE rank < 2 GROUP BY ALL ORDER BY rank'

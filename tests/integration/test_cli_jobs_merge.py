@@ -185,7 +185,7 @@ def test_several_folders_are_one_report_and_one_dataset(folder: Path, tmp_path: 
     assert [rank['label'] for rank in report['ranks']] == ['task 1', 'task 2']
     assert report['problems'] == ['1 of 3 tasks of the array have not started.']
     words = ['merge', str(tasks[0]), str(tasks[1]), str(tasks[0]), '-f', 'parquet', '-o', str(tmp_path / 'samples')]
-    assert called(*words).stderr == f'The dataset of 2 recordings is in {tmp_path / "samples"}\n'
+    assert called(*words).stderr == f'2 recordings written to {tmp_path / "samples"}\n'
     rows = duckdb.sql(
         f"SELECT job, rank, array_task, count(*) FROM read_parquet('{tmp_path}/samples/**/*.parquet', "
         'hive_partitioning = true) GROUP BY ALL ORDER BY ALL'
@@ -201,7 +201,7 @@ def test_recordings_that_are_no_dataset_are_named_and_the_others_are(folder: Pat
     assert (finished.returncode, finished.stdout) == (0, '')
     assert finished.stderr == (
         f'gpu-tracker: {copy}/rank-1.db is no recording of gpu-tracker\n'
-        f'The dataset of 2 recordings is in {tmp_path / "samples"}\n'
+        f'2 recordings written to {tmp_path / "samples"}\n'
     )
 
 

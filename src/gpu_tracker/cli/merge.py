@@ -103,5 +103,5 @@ def _write_dataset(folders: Sequence[str], path: str) -> int:
     written, left_out = write_dataset(folders, path)
     for problem in left_out:
         output.complain(printable(problem))
-    output.say(f'The dataset of {written} recordings is in {printable(path)}')
+    output.say(f'{written} recording{"" if written == 1 else "s"} written to {printable(path)}')
     return 0
