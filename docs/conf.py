@@ -28,6 +28,8 @@ autodoc_typehints = 'none'
 
 html_theme = 'furo'
 html_title = f'gpu-tracker {release}'
+html_static_path = ['_static/narrow.css']
+html_css_files = ['narrow.css']
 html_copy_source = False
 html_show_sourcelink = False
 
