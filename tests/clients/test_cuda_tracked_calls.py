@@ -43,7 +43,8 @@ def test_the_figures_of_a_command_are_those_that_it_knows_itself(tmp_path: Path)
     with started(*words, cwd=program.parent, env=installed(tmp_path), stdin=subprocess.PIPE) as process:
         eventually(lambda: NAMED.search(text_of(report)))  # nobody can look for the name of a kernel after the end
         _, errors = process.communicate('go_on\n')
-    assert errors == ''
+    assert '   failed with exit code 9 after ' in errors
+    assert errors.count('\n') == 1
     assert process.returncode == 9
     cuda = json.loads(report.read_text())['cuda']
     assert (cuda['problem'], cuda['unit'], cuda['notes']) == (None, 'bytes', [])
