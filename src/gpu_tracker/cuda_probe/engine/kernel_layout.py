@@ -130,9 +130,11 @@ def read_totals(maps: Mapping[str, KernelMap]) -> Totals:
 
     Kernels have the launches that were calls; :mod:`.graph_launches` has those by graphs.
     """
+    # Processes first: the figures of one that has ended by then are complete in all other maps.
+    processes = tuple(_process(key, value) for key, value in maps['processes'].items())
     devices, kernels = _launches(maps['devices'], maps['kernels'])
     return Totals(
-        processes=tuple(_process(key, value) for key, value in maps['processes'].items()),
+        processes=processes,
         devices=devices,
         kernels=kernels,
         failures=tuple(_failure(key, value) for key, value in maps['failures'].items()),
