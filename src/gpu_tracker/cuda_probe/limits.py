@@ -15,7 +15,7 @@ class Limits:
     """Upper bounds on the memory of a probe.
 
     :ivar ring_bytes: Size of the event buffer: a power of two, at least 65,536.
-    :ivar followed: Processes followed at once, with and without CUDA.
+    :ivar followed: Processes observed at once, whether they use CUDA or not.
     :ivar processes: Programs that use CUDA at once.
     :ivar allocations: Allocations in use at once, 88 bytes of kernel memory each.
     :ivar kernels: Kernels, once for each process and GPU.
