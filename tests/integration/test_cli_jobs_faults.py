@@ -273,8 +273,8 @@ def test_a_folder_that_may_not_be_written_is_refused_before_the_command_starts(t
         )  # fmt: skip
         assert (finished.returncode, finished.stdout) == (125, '')
         assert finished.stderr == (
-            'gpu-tracker: --job must be the path of a folder that is there, or can be made '
-            f"({folder} may not be written), not '{path}'. "
+            'gpu-tracker: --job must be the path of a folder that exists or can be made '
+            f"({folder} is not writable), not '{path}'. "
             'See "gpu-tracker explain cannot-write".\n'
         )
     assert list(folder.iterdir()) == []

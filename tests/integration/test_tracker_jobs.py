@@ -157,13 +157,16 @@ def test_while_it_runs_it_is_running_and_then_it_is_not(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ('options', 'message'),
     [
-        ({'job_folder': ''}, "job_folder must be the path of a folder that is there, or can be made, not ''"),
-        ({'job_folder': 3}, 'job_folder must be the path of a folder that is there, or can be made, not 3'),
-        ({'job_folder': 'file'}, "job_folder must be the path of a folder (FOLDER/file is none), not 'file'"),
-        ({'job_folder': 'file/x'}, "job_folder must be the path of a folder (FOLDER/file is none), not 'file/x'"),
+        ({'job_folder': ''}, "job_folder must be the path of a folder that exists or can be made, not ''"),
+        ({'job_folder': 3}, 'job_folder must be the path of a folder that exists or can be made, not 3'),
+        ({'job_folder': 'file'}, "job_folder must be the path of a folder (FOLDER/file is not a folder), not 'file'"),
+        (
+            {'job_folder': 'file/x'},
+            "job_folder must be the path of a folder (FOLDER/file is not a folder), not 'file/x'",
+        ),
         (
             {'job_folder': 'x', 'tracking_file': 'run.db'},
-            "job_folder must be left out where there is a tracking_file: it has the recording, not 'x'",
+            "job_folder must be left out with a tracking_file, which has the recording, not 'x'",
         ),
         (
             {'job_folder': '{rank}'},
@@ -172,7 +175,7 @@ def test_while_it_runs_it_is_running_and_then_it_is_not(tmp_path: Path) -> None:
                 "not '{rank}'"
             ),
         ),
-        ({'per_process': True}, 'per_process must be False without a tracking_file that is a recording, not True'),
+        ({'per_process': True}, 'per_process must be False unless tracking_file is a recording, not True'),
     ],
 )
 def test_what_cannot_be_is_refused_when_it_is_made(

@@ -205,25 +205,25 @@ def tracking_file(options: Given, name: str, value: object) -> str:
         raise ParameterError(name, value, 'the path of a file, not of a folder')
     files.check(path, value, overwrite=options.overwrite)
     if options.resource_usage_file is not None and path == files.whole_path(options.resource_usage_file):
-        raise ParameterError(name, value, 'another file than resource_usage_file')
+        raise ParameterError(name, value, 'a file other than resource_usage_file')
     return path
 
 
 def job_folder(options: Given, name: str, value: object) -> str:
     """Check that the folder of a job can be written, and return its absolute path."""
-    accepted = 'the path of a folder that is there, or can be made'
+    accepted = 'the path of a folder that exists or can be made'
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise ParameterError(name, value, accepted)
     if options.tracking_file is not None:
-        raise ParameterError(name, value, 'left out where there is a tracking_file: it has the recording')
+        raise ParameterError(name, value, 'left out with a tracking_file, which has the recording')
     path = os.path.abspath(options.expanded(name, value))
     there = path
     while not os.path.lexists(there):
         there = os.path.dirname(there)
     if not os.path.isdir(there):
-        raise ParameterError(name, value, f'the path of a folder ({there} is none)')
+        raise ParameterError(name, value, f'the path of a folder ({there} is not a folder)')
     if not os.access(there, os.W_OK | os.X_OK):
-        raise ParameterError(name, value, f'{accepted} ({there} may not be written)', see('cannot-write'))
+        raise ParameterError(name, value, f'{accepted} ({there} is not writable)', see('cannot-write'))
     return path
 
 
@@ -232,7 +232,7 @@ def per_process(options: Given, name: str, value: object) -> bool:
     is_wanted = flag(options, name, value)
     is_recording = options.tracking_file is not None and not options.records_rows_only
     if is_wanted and not is_recording and options.job_folder is None:
-        raise ParameterError(name, value, 'False without a tracking_file that is a recording')
+        raise ParameterError(name, value, 'False unless tracking_file is a recording')
     return is_wanted
 
 

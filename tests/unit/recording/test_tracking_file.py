@@ -178,12 +178,12 @@ def test_a_link_leads_to_the_file(tmp_path: Path) -> None:
 
 def test_it_is_another_file_than_that_of_the_result(tmp_path: Path) -> None:
     path = tmp_path / 'run.db'
-    expected = f'tracking_file must be another file than resource_usage_file, not {path!r}'
+    expected = f'tracking_file must be a file other than resource_usage_file, not {path!r}'
     assert refusal(path, resource_usage_file=path) == expected
 
 
 @pytest.mark.parametrize('name', [None, 'run.csv'])
 def test_rows_of_processes_need_a_recording(tmp_path: Path, name: str | None) -> None:
     path = None if name is None else tmp_path / name
-    expected = 'per_process must be False without a tracking_file that is a recording, not True'
+    expected = 'per_process must be False unless tracking_file is a recording, not True'
     assert refusal(path, per_process=True) == expected
