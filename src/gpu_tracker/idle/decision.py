@@ -1,52 +1,22 @@
 """Which programs are started and stopped after a poll: pure functions.
 
-The rules, each of which goes before those below it (also in ``docs/``):
+The rules; an earlier one overrides a later one (also in ``docs/``):
 
-.. list-table::
-   :header-rows: 1
-   :widths: 6 34 60
-
-   * - Rule
-     - What a poll shows
-     - What is done
-   * - 1
-     - The monitor ends.
-     - Every program is stopped, none is started any more.
-   * - 2
-     - A user is active.
-     - Every program is stopped, none is started. The idle time of all GPUs begins when no user is active any more.
-   * - 3
-     - A GPU is used by somebody else, is busy otherwise, or is gone.
-     - The program on it is stopped, be it for one GPU, for several or for all. The GPU's idle time begins when it is
-       idle again.
-   * - 4
-     - A program is not configured any more, or differently in what it is started with: ``gpus``, ``cmd``, ``dir``,
-       ``log``, ``env``, ``user`` and ``use_uuids``.
-     - It is stopped. With its new configuration it is started, without a rest, once the old one is gone. Programs that
-       did not change are left alone. A new ``idle_before_start_seconds``, ``stop_grace_seconds`` or
-       ``restart_backoff_seconds`` stops nobody and holds from now on, for a run or a rest that has begun as well.
-   * - 5
-     - A program has ended and nobody had asked for it.
-     - It rests before it is started again, for its back-off. After exit code 0 it rests for no longer than
-       ``interval_seconds``, and a row of failures is over. Each further failure of a row doubles the rest, up to 300 s.
-       A run of at least 300 s begins a new row, and so does a change of what it is started with. An end that was asked
-       for sets no rest and leaves the row as it is.
-   * - 6
-     - All GPUs have been idle for as long as a program for ``ALL`` asks for. Its last run, if any, has worked: it took
-       2 s with exit code 0, or 300 s.
-     - It is started. Programs for some of the GPUs are stopped first to make room for it; none is started meanwhile,
-       nor during its rest after a run that worked. Of several for ``ALL``, the first in the file that need not rest is
-       started, and one that runs is never replaced by another. It runs on the GPUs that are watched when it starts; one
-       that appears later is free for others.
-   * - 7
-     - As rule 6, but its last run has not worked.
-     - After its rest it is started where all GPUs are free of our programs, before those for some of the GPUs. No
-       program has to leave for it: with a crash loop that would go on for ever.
-   * - 8
-     - All GPUs of a program for some GPUs are there, have been idle for as long as it asks for, and are free of our
-       programs.
-     - It is started, on all of them together. Of several programs for a GPU the first in the file gets it; one that is
-       still being stopped keeps its own, and one that runs is never replaced by another.
+1. The monitor ends: all programs are stopped.
+2. A user is active: all programs are stopped. Idle times start again when no user is active.
+3. A GPU is used by somebody else, otherwise busy, or gone: the program on it is stopped. The GPU's idle time starts
+   again when it is idle.
+4. A program is removed from the file, or its ``gpus``, ``cmd``, ``dir``, ``log``, ``env``, ``user`` or ``use_uuids``
+   change: it is stopped. A changed program starts again at once. Changed times stop nothing and apply at once.
+5. A program ends by itself: it rests for its back-off. After exit code 0 the rest is at most ``interval_seconds``. Each
+   further failure doubles the rest, up to 300 s. Exit code 0, a run of 300 s or a change of the program resets it.
+6. All GPUs have been idle long enough for a program for ``ALL``, and its last run worked: it took 300 s, or 2 s with
+   exit code 0. Programs for some GPUs are stopped, and it starts. They stay stopped during its rest. If several
+   programs are for ``ALL``, the first in the file that does not rest starts.
+7. The same, but its last run did not work: it starts after its rest if no program is on any GPU. It stops nothing:
+   otherwise a crash loop could stop the others for ever.
+8. All GPUs of a program for some GPUs have been idle long enough and have no program: it starts on all of them. If
+   several programs are for one GPU, the first in the file gets it. A running program is not replaced by such a program.
 
 The idle time of a GPU counts from the first of the polls that have shown it idle, and no user active, without a break.
 """
