@@ -73,8 +73,12 @@ def test_workers_run_under_gpu_tracker(tmp_path: Path):
     assert {record.pid for record in records} == set(truth)
     for record in records:
         own = truth[record.pid]
-        assert record.figure('ram', 'combined', 0) == pytest.approx(own['ram'], abs=3 * MEGABYTE)
-        assert own['cpu'] - 0.02 <= record.figure('cpu', 'combined', 0) <= own['cpu'] + 1
+        ram, cpu = record.figure('ram', 'combined', 0), record.figure('cpu', 'combined', 0)
+        assert ram <= own['ram'] + 3 * MEGABYTE
+        assert cpu <= own['cpu'] + 1
+        if record.ended is not None:  # else these are the figures of an earlier report
+            assert ram >= own['ram'] - 3 * MEGABYTE
+            assert cpu >= own['cpu'] - 0.02
 
 
 def test_actors_track_themselves(tmp_path: Path):
