@@ -38,13 +38,13 @@ _MEANS_OF_GPU = {'utilization': 'utilization.mean_percent', 'own_utilization': '
 
 REASONS = {
     'between': 'processes may have used more between two samples',
-    'budget': 'the budget did not suffice to read all pages when they may have been most',
+    'budget': "the sampler's budget was too small to read all pages",
     'unreadable': "a process may not be read: it is another user's, or protected",
     'too_large': 'processes were too large to read all their pages in time',
     'old_kernel': 'this kernel does not report shares of anonymous memory (Linux 5.4 does)',
     'copy': 'the tracked process shares pages with the program that forked it',
     'vanished': 'the tracked process ended between two samples',
-    'orphans': 'a process may have been missed whose parent had ended',
+    'orphans': 'a process whose parent had ended may be missing',
     'ignored': 'a process ignores SIGCHLD or sets SA_NOCLDWAIT, so the kernel does not report what its children used',
     'killed': 'the sampler ended before the run',
     'unreaped': 'a process was reaped outside the tracked tree',
