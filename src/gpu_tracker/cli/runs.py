@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpu_tracker.result.usage import ResourceUsage
 
 TEXT = """
-Lists kept and killed runs, the oldest first.
+Lists kept and killed runs. The last one ended last.
 
 Usage:
   gpu-tracker runs [options]
@@ -34,7 +34,7 @@ Usage:
 Options:
   --json                Print the list as JSON.
   --sort=<column>       time, ram or gpu-ram: the largest first.
-  --remove=<run>        Remove this run, by its number or ID, or all.
+  --remove=<runs>       Remove runs: numbers or IDs, with commas between them, or all.
   -h --help             Print this text.
   -v --version          Print the version.
 
@@ -65,7 +65,7 @@ def run(values: options.Values) -> int:
     column = values['--sort']
     if column is not None and column not in _SORTED_BY:
         raise ParameterError('--sort', column, 'time, ram or gpu-ram')
-    found = sorted(_entries(), key=lambda entry: entry['started_unix'] or 0.0)
+    found = sorted(_entries(), key=lambda entry: (entry['started_unix'] or 0.0) + (entry['duration'] or 0.0))
     if column is not None:
         found.sort(key=lambda entry: -(entry[_SORTED_BY[str(column)]] or 0.0))
     if values['--json']:
@@ -88,12 +88,13 @@ def _entries() -> Iterator[dict[str, Any]]:
 
 
 def _remove(name: str) -> int:
-    """Remove the run with this number or ID, or all."""
+    """Remove the runs with these numbers or IDs, or all."""
     paths = {str(number): path for number, path in numbered_runs.found().items()}
     paths |= {run.id: run.path for run in killed_runs.found() if not isinstance(run, RecordingError)}
-    chosen = list(paths) if name == _ALL else [name]
-    if not paths.keys() >= {*chosen}:
-        raise RecordingError(f'there is no run {name}: gpu-tracker runs lists them')
+    chosen = list(paths) if name == _ALL else name.split(',')
+    for run_id in chosen:
+        if run_id not in paths:
+            raise RecordingError(f'there is no run {run_id}: gpu-tracker runs lists them')
     for run_id in chosen:
         kept_run.remove(paths[run_id])
     output.say(f'Removed: {", ".join(chosen) or "nothing"}')

@@ -34,6 +34,8 @@ is not a terminal, one screen is printed as plain text.
 def run(values: options.Values) -> int:
     """Show what ``values`` ask for, and return the exit code."""
     given = str(values['<run>'])
+    if given == options.LAST_RUN and not os.path.exists(given):
+        raise GpuTrackerError('watch shows runs that go on. For the last run that ended: gpu-tracker show')
     color = screen.shows_colors() and not values['--no-color']
     if _is_process_id(given):
         if sys.platform == 'win32':

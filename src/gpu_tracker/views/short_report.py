@@ -238,7 +238,7 @@ def _part_rows(recorded: Recorded, units: Mapping[str, str]) -> list[_Row]:
     for part in recorded.parts[:_MOST_PARTS]:
         percent = part.gpu_percent
         is_idle = percent is not None and percent < _IDLE_BELOW
-        busy = f' (GPU {figure(percent, "percent")} busy)' if is_idle else ''
+        busy = f' (GPU ~{figure(percent, "percent")} busy)' if is_idle else ''
         texts.append(f'{printable(part.name)} {_in_unit(part.seconds, "seconds", units.get("time"))}{busy}')
     more = len(recorded.parts) - _MOST_PARTS
     texts += [f'{more} more'] if more > 0 else []

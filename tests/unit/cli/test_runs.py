@@ -118,8 +118,15 @@ def test_a_run_that_is_not_there_is_named(runs: Path) -> None:
     assert printed('runs') == ''
 
 
+def test_watch_names_the_command_for_runs_that_ended(runs: Path) -> None:
+    assert refused('watch', 'last') == (
+        'gpu-tracker: watch shows runs that go on. For the last run that ended: gpu-tracker show\n'
+    )
+
+
 def test_runs_are_removed(runs: Path) -> None:
     assert called('runs', '--remove=1').stderr == 'Removed: 1\n'
+    assert called('runs', '--remove=2,1').stderr == 'gpu-tracker: there is no run 1: gpu-tracker runs lists them\n'
     assert os.listdir(runs) == ['2.db']
     assert called('runs', '--remove=all').stderr == 'Removed: 2\n'
     assert called('runs', '--remove=all').stderr == 'Removed: nothing\n'

@@ -125,14 +125,21 @@ NOISY = [112.0, 150.0, 90.0]
             [100, 101, 99], NOISY, '> +5 %', True,
             (
                 'grew by 14.8 % (limit +5 %): from 100 MB in old to 114.8 MB in new, 95 % interval -39.2 % to +116.7 %'
-                '; the runs differ so much that this may be chance'
+                '; the runs differ so much that this may be chance: record more runs'
             ),
         ),
         (
             NOISY, [100, 101, 99], '< -5 %', True,
             (
                 'shrank by 12.9 % (limit -5 %): from 114.8 MB in old to 100 MB in new, 95 % interval -53.8 % to +64.5 %'
-                '; the runs differ so much that this may be chance'
+                '; the runs differ so much that this may be chance: record more runs'
+            ),
+        ),
+        (
+            [100, 110, 95], [100, 110, 96], '> +5 %', True,
+            (
+                'grew by 0.3 % (limit +5 %): from 101.5 MB in old to 101.8 MB in new, 95 % interval -14.8 % to +18.2 %'
+                '; the runs differ so much that more than the limit is possible: record more runs'
             ),
         ),
         ([None], NEW, '> +5 %', False, 'unknown in old'),

@@ -26,10 +26,10 @@ REGIONS = [
 
 TABLE = """\
 Region    Calls   Time s  Share  CPU s  All CPU s  RAM MB  GPU %  GPU RAM MB  Raised  Not ended
-train         1    9.500  95.0%  8.250      ~9.50    21.0   50.0     >=104.9
-  load        1    1.000  10.0%  0.500      ~1.00  >=11.5   50.0     >=104.9
-  step        2    1.250  12.5%  1.250      ~1.25  >=13.6   50.0     >=104.9       1
-tick    100,000    2.000  20.0%  1.500      ~2.00           50.0     >=104.9
+train         1    9.500  95.0%  8.250      ~9.50    21.0  ~50.0     >=104.9
+  load        1    1.000  10.0%  0.500      ~1.00  >=11.5  ~50.0     >=104.9
+  step        2    1.250  12.5%  1.250      ~1.25  >=13.6  ~50.0     >=104.9       1
+tick    100,000    2.000  20.0%  1.500      ~2.00          ~50.0     >=104.9
 save          1  >=0.000   0.0%                                      >=104.9                  1
 
 CPU s: of the threads of the calls. All CPU s: of all tracked processes meanwhile.
@@ -80,10 +80,10 @@ def table_of(folder: Path, width: int | None, **others: Any) -> list[str]:
 def test_a_narrow_table_leaves_columns_out(tmp_path: Path) -> None:
     assert table_of(tmp_path, 80, regions=REGIONS) == [
         'Region    Calls   Time s  Share  All CPU s  RAM MB  GPU %  Raised  Not ended',
-        'train         1    9.500  95.0%      ~9.50    21.0   50.0',
-        '  load        1    1.000  10.0%      ~1.00  >=11.5   50.0',
-        '  step        2    1.250  12.5%      ~1.25  >=13.6   50.0       1',
-        'tick    100,000    2.000  20.0%      ~2.00           50.0',
+        'train         1    9.500  95.0%      ~9.50    21.0  ~50.0',
+        '  load        1    1.000  10.0%      ~1.00  >=11.5  ~50.0',
+        '  step        2    1.250  12.5%      ~1.25  >=13.6  ~50.0       1',
+        'tick    100,000    2.000  20.0%      ~2.00          ~50.0',
         'save          1  >=0.000   0.0%                                            1',
     ]
 

@@ -110,8 +110,8 @@ def test_a_recording_has_its_run_its_curves_its_regions_and_its_messages(tmp_pat
     assert run_table[0] == [*TITLES, 'Over time']
     assert regions == [
         ['Region', 'Calls', 'Time s', 'Share', 'All CPU s', 'RAM MB', 'GPU %', 'GPU RAM MB'],
-        ['train', '1', '9.500', '95.0%', '~9.50', '>=19.9', '50.0', '>=104.9'],
-        ['  load', '1', '1.000', '10.0%', '~1.00', '>=11.5', '50.0', '>=104.9'],
+        ['train', '1', '9.500', '95.0%', '~9.50', '>=19.9', '~50.0', '>=104.9'],
+        ['  load', '1', '1.000', '10.0%', '~1.00', '>=11.5', '~50.0', '>=104.9'],
     ]
     assert [title for title, _ in page.images] == [
         'Peak RAM over 10 s: samples from 0 to 21 MB',

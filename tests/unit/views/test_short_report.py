@@ -84,7 +84,7 @@ def test_a_report_with_all_that_there_may_be() -> None:
         'python train.py   ended after 736 ms',
         'GPU 0   29 GB of 42.9 GB at most   47 % busy             ▁ ██▄▁',
         'RAM     62.2 MB at most            CPU 0.16 of 2 cores   1 thread',
-        'Parts   train 9.9 s · load 8.6 s (GPU 4 % busy) · validate 2.8 s',
+        'Parts   train 9.9 s · load 8.6 s (GPU ~4 % busy) · validate 2.8 s',
         'Advice  The GPU was idle 37 % of the time, during load.',
         '        Next time: --mem=700M --cpus-per-task=1',
         'More    gpu-tracker report   (kept as run 17)',
@@ -150,7 +150,7 @@ def test_a_terminal_without_unicode_gets_ascii() -> None:
     assert full_report(80, symbols=ASCII)[1:4] == [
         'GPU 0   29 GB of 42.9 GB at most   47 % busy             _ ##-_',
         'RAM     62.2 MB at most            CPU 0.16 of 2 cores   1 thread',
-        'Parts   train 9.9 s; load 8.6 s (GPU 4 % busy); validate 2.8 s',
+        'Parts   train 9.9 s; load 8.6 s (GPU ~4 % busy); validate 2.8 s',
     ]
     assert short_report(usage_of('io'), ['prüfe'], 0, surface=Surface(symbols=ASCII)).splitlines() == [
         "'pr?fe'   ended after 638 ms",
@@ -242,7 +242,7 @@ def test_units_of_their_own() -> None:
         'python train.py   ended after 0.0123 minutes',
         'GPU 0   27657 mebibytes of 40913 mebibytes at most   47 % busy             ▁ ██▄▁',
         'RAM     0.0622 gigabytes at most                     CPU 0.16 of 2 cores   1 thread',
-        'Parts   train 0.165 minutes · load 0.143 minutes (GPU 4 % busy) · validate 0.0467 minutes',
+        'Parts   train 0.165 minutes · load 0.143 minutes (GPU ~4 % busy) · validate 0.0467 minutes',
     ]
 
 

@@ -37,7 +37,8 @@ def as_markdown(comparison: Comparison, findings: Sequence[Finding] = ()) -> str
     for pair in pairs:
         chosen = _most_important(pair, deciding)
         blocks += [[_escaped(pair.heading)], _table([pair.titles, *map(cells, chosen)]) if chosen else []]
-        more = sum(figure.has_changed for figure in pair.figures) - sum(figure.has_changed for figure in chosen)
+        changed = [figure for figure in pair.without_repetitions().figures if figure.has_changed]
+        more = len(changed) - sum(figure in changed for figure in chosen)
         blocks.append([f'{more:,} more changed: gpu-tracker compare shows them.'] if more else [])
     blocks.append([*_entries(conditions(findings)), *_entries(notes(comparison))])
     return '\n\n'.join('\n'.join(block) for block in blocks if block)
@@ -60,7 +61,7 @@ def _most_important(pair: Pair, deciding: set[str]) -> list[ComparedFigure]:
         change = math.inf if figure.ratio is None else abs(math.log(figure.ratio))
         return figure.name not in deciding, not figure.has_changed, figure.name not in main, -change
 
-    shown = pair.only(lambda figure: figure.has_changed or figure.name in deciding | main)
+    shown = pair.changed_and(deciding | main)
     chosen = sorted(shown.figures, key=importance)[:MOST_ROWS]
     return sorted(chosen, key=lambda figure: not figure.has_changed)
 

@@ -12,7 +12,7 @@ from gpu_tracker.system.terminal_text import GAP, padded, printable, width_of
 from gpu_tracker.units import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from gpu_tracker.recording.comparing.compared import ComparedFigure, Finding, GroupValues
     from gpu_tracker.recording.comparing.comparison import Comparison
@@ -57,6 +57,21 @@ class Pair(NamedTuple):
         """Return the same with fewer figures."""
         return self._replace(figures=[figure for figure in self.figures if is_wanted(figure)])
 
+    def changed_and(self, deciding: Collection[str]) -> Pair:
+        """Return the same with figures that have changed, and those with these names."""
+        names = {figure.name for figure in self.without_repetitions().figures if figure.has_changed}
+        return self.only(lambda figure: figure.name in names or figure.name in deciding)
+
+    def without_repetitions(self) -> Pair:
+        """Return the same without figures of main that are those of all processes."""
+        values = {figure.name: (figure.first.values, figure.other.values) for figure in self.figures}
+        return self.only(
+            lambda figure: (
+                '.main.' not in figure.name
+                or values[figure.name] != values.get(figure.name.replace('.main.', '.combined.'))
+            )
+        )
+
 
 def as_text(comparison: Comparison, findings: Sequence[Finding] = (), *, shows_all: bool = False) -> str:
     """Return what has changed, the figures of the conditions, and what was found of these.
@@ -66,7 +81,7 @@ def as_text(comparison: Comparison, findings: Sequence[Finding] = (), *, shows_a
     deciding = figures_of(findings)
     blocks: list[list[str]] = []
     for pair in pairs_of(comparison):
-        shown = pair if shows_all else pair.only(lambda figure: figure.has_changed or figure.name in deciding)
+        shown = pair if shows_all else pair.changed_and(deciding)
         blocks += [[pair.heading], *map(_table, shown.tables()), [*_left_out(pair, shown)]]
     for title, entries in (('Notes', notes(comparison)), ('Conditions', conditions(findings))):
         found = [f'   {entry}' for entry in entries]
@@ -80,11 +95,13 @@ def figures_of(findings: Iterable[Finding]) -> set[str]:
 
 
 def _left_out(pair: Pair, shown: Pair) -> Iterator[str]:
-    """Yield how many figures are not shown."""
+    """Yield how many figures without a clear change are not shown."""
+    unchanged = sum(not figure.has_changed for figure in pair.figures)
+    unchanged -= sum(not figure.has_changed for figure in shown.figures)
     if not pair.figures:
         yield 'No figure is known.'
-    elif len(shown.figures) < len(pair.figures):
-        yield f'No clear change: {_number(len(pair.figures) - len(shown.figures), "figure")} (see --all).'
+    elif unchanged:
+        yield f'No clear change: {_number(unchanged, "figure")} (see --all).'
 
 
 def as_summary(comparison: Comparison, findings: Sequence[Finding] = ()) -> str:

@@ -183,8 +183,16 @@ def _check_change(condition: Condition, figure: ComparedFigure) -> tuple[bool, s
         change = f'{"grew" if figure.ratio > 1 else "shrank"} by {quantities.change_text(figure.ratio)[1:]}'
     text = f'{figure.name} {change} (limit {condition.limit}): {_values_text(figure, figure.first, figure.other)}'
     if goes_beyond and _may_be_chance(condition, figure):
-        return True, f'{text}; the runs differ so much that this may be chance'
+        return True, f'{text}; the runs differ so much that this may be chance: record more runs'
+    if not goes_beyond and _may_go_beyond(condition, figure):
+        return True, f'{text}; the runs differ so much that more than the limit is possible: record more runs'
     return not goes_beyond, text
+
+
+def _may_go_beyond(condition: Condition, figure: ComparedFigure) -> bool:
+    if figure.low is None or figure.high is None or condition.ratio is None:
+        return False
+    return figure.high > condition.ratio if condition.is_upper else figure.low < condition.ratio
 
 
 def _may_be_chance(condition: Condition, figure: ComparedFigure) -> bool:

@@ -280,7 +280,7 @@ def _region_cells(figures: PathFigures) -> dict[str, str]:
         'thread_cpu': '' if figures.thread_cpu is None else f'{figures.thread_cpu:.3f}',
         'cpu': bounded(figures.cpu, lambda seconds: f'{seconds:.2f}'),
         'ram': bounded(figures.ram, lambda size: f'{size / _MEGA:.1f}'),
-        'gpu': f'~{gpu}' if gpu and figures.gpu_coverage < 1 else gpu,
+        'gpu': f'~{gpu}' if gpu else '',
         'gpu_ram': '' if figures.gpu_ram is None else f'>={figures.gpu_ram / _MEGA:.1f}',
         'raised': f'{figures.errors:,}' if figures.errors else '',
         'not_ended': f'{figures.not_ended:,}' if figures.not_ended else '',

@@ -320,7 +320,7 @@ def _regions_of_one(lines: Sequence[RegionLine], *, has_gpus: bool) -> Element:
             _bounded(used.ram, 'bytes'),
         ]
         if has_gpus:
-            cells.append('' if used.gpu_utilization is None else figure(used.gpu_utilization, 'percent'))
+            cells.append('' if used.gpu_utilization is None else f'~ {figure(used.gpu_utilization, "percent")}')
         cells.append(f'{used.errors:,}' if used.errors else '')
         rows.append([name, *cells])
     heads = [
