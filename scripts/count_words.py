@@ -15,7 +15,7 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-MOST_WORDS = 70_800
+MOST_WORDS = 38_000
 """Only ever lowered; the target is 38,000."""
 _WITHIN_WORDS = {'a', 'code', 'em', 'span', 'strong', 'wbr'}
 _WORD = re.compile(r'\S*\w\S*')

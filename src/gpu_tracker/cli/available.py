@@ -35,8 +35,8 @@ Options:
   --max-used-percent=<p>     The largest share of memory in use, in percent. Without
                              --max-utilization, only memory is then checked.
   --max-utilization=<p>      The highest utilization, in percent.
-  --allow=<names>            Programs that may compute on a free GPU, with commas
-                             between them.
+  --allow=<names>            Count a GPU as free even if these programs compute on
+                             it: names with commas between them.
   --min-free=<size>          The least free memory: 10GB, 8GiB or 8G.
   --max-temperature=<c>      The highest temperature, in degrees Celsius.
   --order=<order>            The order of preference: index, free (most free memory
@@ -50,8 +50,8 @@ Options:
   --exclude=<gpus>           GPUs to leave out: indices or UUIDs with commas between.
   --wait                     Wait until enough GPUs are free.
   --wait-seconds=<s>         Wait at most this time.
-  --claim                    Claim the GPUs, so that no other claim gets them, until
-                             the command ends or for --claim-seconds.
+  --claim                    Reserve the GPUs: nobody else's --claim gets them until
+                             the command ends, or for --claim-seconds.
   --claim-seconds=<s>        The longest time of a claim. Required without a command.
   -h --help                  Print this text.
   -v --version               Print the version.

@@ -62,10 +62,10 @@ More options:
                           time, memory with page cache, storage, processes.
                           Processes left over at the end are killed.
   --cpu-limit=<time>      End the command after this CPU time of all its processes.
-  --memory-limit=<size>   End the command if its processes have more RAM together,
-                          such as 2GB or 512MiB. Checked at each sample; with
-                          --cgroup the kernel enforces it.
-  --gpu-memory-limit=<size>  End the command if its processes have more GPU memory.
+  --memory-limit=<size>   End the command if its processes together use more RAM
+                          than this, such as 2GB or 512MiB. Checked at each sample;
+                          with --cgroup the kernel enforces it.
+  --gpu-memory-limit=<size>  End the command if they use more GPU memory than this.
   --kill-after=<time>     The time from SIGTERM to SIGKILL. Default: 10s.
   --live                  Live view in the terminal. The program's output goes to a
                           log file, or where you redirect it.

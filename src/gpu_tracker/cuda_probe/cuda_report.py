@@ -80,8 +80,8 @@ class CudaReport:
     :ivar engine: How the probe was attached: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
     :ivar processes: Programs in the order of their first CUDA calls.
     :ivar devices: GPUs of this machine.
-    :ivar events: Events read. Spans and times are computed from them.
-    :ivar events_lost: Events lost because the buffer was full. Counts and bytes do not need events.
+    :ivar events: Calls that were read one by one, with their times. Durations are computed from them.
+    :ivar events_lost: Calls that were missed because the buffer was full. Counts and bytes include them.
     :ivar notes: Sentences on missing or inexact figures.
     """
 

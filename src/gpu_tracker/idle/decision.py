@@ -10,13 +10,13 @@ The rules; an earlier one overrides a later one (also in ``docs/``):
    change: it is stopped. A changed program starts again at once. Changed times stop nothing and apply at once.
 5. A program ends by itself: it rests for its back-off. After exit code 0 the rest is at most ``interval_seconds``. Each
    further failure doubles the rest, up to 300 s. Exit code 0, a run of 300 s or a change of the program resets it.
-6. All GPUs have been idle long enough for a program for ``ALL``, and its last run worked: it took 300 s, or 2 s with
-   exit code 0. Programs for some GPUs are stopped, and it starts. They stay stopped during its rest. If several
-   programs are for ``ALL``, the first in the file that does not rest starts.
-7. The same, but its last run did not work: it starts after its rest if no program is on any GPU. It stops nothing:
-   otherwise a crash loop could stop the others for ever.
-8. All GPUs of a program for some GPUs have been idle long enough and have no program: it starts on all of them. If
-   several programs are for one GPU, the first in the file gets it. A running program is not replaced by such a program.
+6. If all GPUs have been idle long enough for a program for ``ALL``, the programs for some GPUs are stopped, also
+   during its rests, and it starts. Its last run must have worked: it took at least 300 s, or 2 s with exit code 0. Of
+   several programs for ``ALL``, the first in the file that does not rest starts.
+7. If its last run did not work, it waits until no program is on any GPU. So a crash loop cannot stop the others for
+   ever.
+8. If all GPUs of a program for some GPUs have been idle long enough and have no program, it starts on all of them. Of
+   several programs for one GPU, the first in the file gets it. It replaces no running program.
 
 The idle time of a GPU counts from the first of the polls that have shown it idle, and no user active, without a break.
 """

@@ -173,7 +173,7 @@ class GuardedPrograms:
         if isinstance(message, Started):
             self._log.info('%s runs: pid %d', name, message.pid)
             if message.unmeasured is not None:
-                self._log.warning('%s: what it uses is not measured: %s', name, message.unmeasured)
+                self._log.warning('%s: its use cannot be measured: %s', name, message.unmeasured)
         elif isinstance(message, Stuck):
             self._forget_overdue(name)  # it obeys
             self._stuck.add(name)

@@ -100,9 +100,9 @@ class CPUUtilization:
 class GPUUtilization:
     """GPU utilization by all programs, not only yours.
 
-    :ivar system_gpu_count: GPUs of the machine.
-    :ivar n_expected_gpus: GPUs whose utilization counts.
-    :ivar gpu_percentages: :class:`ProcessingUnitPercentages`; 0.0 without a GPU.
+    :ivar system_gpu_count: Number of GPUs of the machine.
+    :ivar n_expected_gpus: Number of GPUs that ``gpu_percentages`` sums up.
+    :ivar gpu_percentages: Utilization of these GPUs in percent; 0.0 without a GPU.
     """
 
     system_gpu_count: int | None

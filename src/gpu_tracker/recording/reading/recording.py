@@ -34,7 +34,7 @@ _MICRO = 1e6
 
 
 def load(path: str | os.PathLike[str], *, salvage: bool = False) -> Recording:
-    """Return the :class:`.Recording` in a file. Its run may still go on.
+    """Read a recording from a file, and return it as a :class:`.Recording`. Its run may still go on.
 
     :param salvage: Read a damaged file as far as possible.
     :raises RecordingError: if it is no recording, is of a newer version or cannot be read.
