@@ -43,5 +43,4 @@ def _plain(text: str) -> str:
     text = re.sub(r'\.\. code-block:: \w+\n\n', '', text)
     text = re.sub(r':ref:`([a-z-]+)`', r'"gpu-tracker explain \1"', text)
     text = re.sub(r':doc:`([^`<]+) <[a-z]+>`', r'see the page "\1" of the documentation', text)
-    text = re.sub(r':manpage:`([^`]+)`', r'\1', text)
     return re.sub(r'``|(?<![\w*])\*(?=\w)|(?<=\w)\*(?=:)', '', text).strip()
