@@ -30,6 +30,7 @@ html_theme = 'furo'
 html_title = f'gpu-tracker {release}'
 html_static_path = ['_static/narrow.css']
 html_css_files = ['narrow.css']
+html_search_scorer = str(Path(__file__).parent / '_static' / 'scorer.js')
 html_copy_source = False
 html_show_sourcelink = False
 
