@@ -1,22 +1,24 @@
 """Which programs are started and stopped after a poll: pure functions.
 
-The rules; an earlier one overrides a later one (also in ``docs/``):
+The rules; an earlier rule overrides a later one (also in ``docs/``):
 
-1. The monitor ends: all programs are stopped.
-2. A user is active: all programs are stopped. Idle times start again when no user is active.
-3. A GPU is used by somebody else, otherwise busy, or gone: the program on it is stopped. The GPU's idle time starts
-   again when it is idle.
-4. A program is removed from the file, or its ``gpus``, ``cmd``, ``dir``, ``log``, ``env``, ``user`` or ``use_uuids``
-   change: it is stopped. A changed program starts again at once. Changed times stop nothing and apply at once.
-5. A program ends by itself: it rests for its back-off. After exit code 0 the rest is at most ``interval_seconds``. Each
-   further failure doubles the rest, up to 300 s. Exit code 0, a run of 300 s or a change of the program resets it.
-6. If all GPUs have been idle long enough for a program for ``ALL``, the programs for some GPUs are stopped, also
-   during its rests, and it starts. Its last run must have worked: it took at least 300 s, or 2 s with exit code 0. Of
-   several programs for ``ALL``, the first in the file that does not rest starts.
-7. If its last run did not work, it waits until no program is on any GPU. So a crash loop cannot stop the others for
-   ever.
+1. When the monitor ends, all programs are stopped.
+2. While a user is active, all programs are stopped. Idle times start again when no user is active.
+3. If somebody else uses a GPU, or the GPU is otherwise busy or gone, the program on it is stopped. The GPU's idle time
+   starts again when the GPU is idle.
+4. If a program is removed from the file, or its ``gpus``, ``cmd``, ``dir``, ``log``, ``env``, ``user`` or
+   ``use_uuids`` change, it is stopped. A changed program starts again at once. Changed times stop nothing and apply at
+   once.
+5. When a program ends by itself, it rests for its back-off. After exit code 0 the rest is at most
+   ``interval_seconds``. Each further failure doubles the rest, up to 300 s. Exit code 0, a run of at least 300 s or a
+   change of the program ends the doubling.
+6. If all GPUs have been idle long enough for a program for ``ALL``, the programs for some GPUs are stopped, and this
+   program starts. While it rests, they do not start. Its last run, if any, must have worked: it lasted at least 300 s,
+   or at least 2 s with exit code 0. Of several programs for ``ALL``, the first in the file that does not rest starts.
+7. If the last run of a program for ``ALL`` did not work, the program waits until no program is on any GPU. So a crash
+   loop cannot stop the others for ever.
 8. If all GPUs of a program for some GPUs have been idle long enough and have no program, it starts on all of them. Of
-   several programs for one GPU, the first in the file gets it. It replaces no running program.
+   several programs for one GPU, the first in the file gets the GPU. It replaces no running program.
 
 The idle time of a GPU counts from the first of the polls that have shown it idle, and no user active, without a break.
 """
