@@ -95,11 +95,16 @@ def holder_of(path: str, proc: str = '/proc') -> str | None:
     """
     try:
         info = os.stat(path, follow_symlinks=False)
-        with open(f'{proc}/locks', encoding='utf-8', errors='replace') as locks:
-            lines = [line.split() for line in locks]
+        file = f'{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}'
+        # The list lacks lines if locks come and go while it is read.
+        return next(filter(None, (_holder_in(f'{proc}/locks', file) for _ in range(_READINGS))), None)
     except OSError:
         return None
-    file = f'{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}'
+
+
+def _holder_in(path: str, file: str) -> str | None:
+    with open(path, encoding='utf-8', errors='replace') as locks:
+        lines = [line.split() for line in locks]
     for words in lines:
         # '1: FLOCK  ADVISORY  WRITE 1234 00:19:567 0 EOF', see proc_locks(5); those that wait have '->' before FLOCK.
         match words:
@@ -108,6 +113,7 @@ def holder_of(path: str, proc: str = '/proc') -> str | None:
     return None
 
 
+_READINGS = 3
 _LOWEST = 20
 """Scripts use the descriptors from 3 to 9 and take them for free, and shells those from 10 on for themselves."""
 
