@@ -25,7 +25,7 @@ class ParameterError(GpuTrackerError, ValueError):
     :ivar parameter: Name of the parameter.
     :ivar value: The given value.
     :ivar accepted: Accepted values.
-    :ivar advice: What to do; may be empty.
+    :ivar advice: What to do instead; may be empty.
     """
 
     def __init__(self, parameter: str, value: object, accepted: str, advice: str = '') -> None:
@@ -57,15 +57,15 @@ class ReportError(GpuTrackerError, ValueError):
 
 
 class SubTrackingError(GpuTrackerError, ValueError):
-    """A file of code blocks, measurements or results is invalid."""
+    """A file of ``SubTracker``, such as a tracking file or a result, is invalid."""
 
 
 class MissingPackageError(GpuTrackerError, ImportError):
-    """A needed package is not installed."""
+    """A Python package that is needed is not installed."""
 
 
 class GpuError(GpuTrackerError):
-    """A GPU driver fails. ``cause`` is a short, stable name of the reason."""
+    """A GPU driver fails. ``cause`` is a short name of the reason, for programs to check."""
 
     def __init__(self, message: str, cause: str) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ class GpuError(GpuTrackerError):
 
 
 class GpusUnavailableError(GpuTrackerError):
-    """Too few GPUs are free. ``reasons`` says why the others are not."""
+    """Too few GPUs are free. ``reasons`` says why the other GPUs are not free."""
 
     def __init__(self, summary: str, reasons: Sequence[str]) -> None:
         super().__init__(''.join([summary, *(f'\n  {reason}' for reason in reasons)]))
@@ -94,7 +94,7 @@ class ClaimsError(GpuTrackerError):
 
 
 class ClaimsLockedError(ClaimsError):
-    """Another process kept the claims locked for too long. A later try may work."""
+    """Another process kept the file of the claims locked for too long. Try again later."""
 
 
 class ProbeUnavailableError(GpuTrackerError):

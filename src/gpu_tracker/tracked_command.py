@@ -29,10 +29,10 @@ _HAS_RUN = 'The command has run, and ended with exit code {}.'
 
 
 class CommandResult(NamedTuple):
-    """The exit code of a command and what it used: a pair.
+    """The exit code of a command and what the command used: a pair.
 
-    :ivar exit_code: The exit code; -n if signal n ended it.
-    :ivar resource_usage: A :class:`~gpu_tracker.ResourceUsage`.
+    :ivar exit_code: The exit code; -n if signal n ended the command.
+    :ivar resource_usage: What the command used: a :class:`~gpu_tracker.ResourceUsage`.
     """
 
     exit_code: int
@@ -42,7 +42,7 @@ class CommandResult(NamedTuple):
 class CommandInterrupted(KeyboardInterrupt):
     """A ``KeyboardInterrupt`` while a command ran. The command was interrupted too and has ended.
 
-    :ivar result: A :class:`.CommandResult`.
+    :ivar result: Exit code and use of the interrupted command: a :class:`.CommandResult`.
     """
 
     def __init__(self, result: CommandResult) -> None:
@@ -60,17 +60,19 @@ def run(
     env: Mapping[str, str] | None = None,
     **options: Unpack[TrackerOptions],
 ) -> CommandResult:
-    """Run a command and return a :class:`.CommandResult`: its exit code and what it used.
+    """Run a command and return a :class:`.CommandResult`: its exit code and what the command used.
 
-    The figures are those of ``gpu-tracker CMD``. Nothing is printed. Several threads may call it at once.
+    The figures are as exact as those of ``gpu-tracker CMD``. Nothing is printed. Several threads may call ``run`` at
+    once.
 
-    :param command: The words of the command. No shell reads them.
-    :param stdin: As for :func:`subprocess.run`, like ``stdout``, ``stderr``, ``cwd`` and ``env``; ``PIPE`` is refused.
+    :param command: The words of the command, as a list. No shell reads them.
+    :param stdin: The same as for :func:`subprocess.run`, like ``stdout``, ``stderr``, ``cwd`` and ``env``. ``PIPE``
+        raises ``ValueError``.
     :param options: Parameters of :class:`~gpu_tracker.Tracker`, without ``process_id``.
     :raises OSError: if the command cannot be started, such as ``FileNotFoundError``.
     :raises ValueError: if a parameter cannot be used. The command was not started.
     :raises RuntimeError: if nothing can be measured. On Linux the command was not started; elsewhere it was ended. If
-        the command ended without a result, a note of the error has its exit code.
+        the command ended without a result, a note of the error has the command's exit code.
     :raises gpu_tracker.tracked_command.CommandInterrupted: on Ctrl-C, which also interrupts the command. Any other
         exception ends the command with SIGKILL.
     """

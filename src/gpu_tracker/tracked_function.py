@@ -47,11 +47,11 @@ def track(  # noqa: F811
 ) -> Any:
     """Track each call of a function. A decorator, with or without parameters.
 
-    When a call ends, its summary is printed on standard error or passed to ``report``. What the function returns or
-    raises stays the same. If nothing can be measured, a warning is logged and the function runs.
+    When a call ends, a summary is printed on standard error, or the result is passed to ``report``. What the function
+    returns or raises stays the same. If nothing can be measured, a warning is logged and the function runs.
 
-    Functions, coroutine functions and methods can be decorated, generators cannot. A recursive call belongs to the
-    outermost call. The whole process is measured: two calls at the same time each report what both used.
+    Functions, coroutine functions and methods can be decorated, generators cannot. A recursive call counts as part of
+    the outermost call. The whole process is measured: two calls at the same time each report what both used.
 
     :param report: Called with the :class:`~gpu_tracker.ResourceUsage` of each call.
     :param options: Parameters of :class:`~gpu_tracker.Tracker`, without ``process_id``.

@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 class Tracker:
     """Measures what a process and everything it starts use, from :meth:`start` to :meth:`stop`.
 
-    As a context manager it measures the block. If the block raises an exception, the result is still there.
+    As a context manager, a tracker measures the block. The result is there even if the block raises an exception.
     Reading the result before the end raises ``RuntimeError``.
 
     :param sleep_time: Seconds between two samples.
     :param ram_unit: ``bytes``, ``kilobytes``, ``megabytes``, ``gigabytes`` or ``terabytes`` (decimal).
-    :param gpu_ram_unit: Unit of GPU RAM.
+    :param gpu_ram_unit: Unit of GPU RAM, with the names of ``ram_unit``.
     :param time_unit: ``seconds``, ``minutes``, ``hours`` or ``days``.
     :param n_expected_cores: Cores that count as 100 % of the hardware. None: all cores. ``'allowed'``: the cores that
         affinity and quotas allow; 1.5 cores count as 2.
     :param gpu_uuids: UUIDs of the GPUs whose utilization counts. None: all.
     :param disable_logs: Log no warnings.
     :param process_id: The process to track. None: this process.
-    :param resource_usage_file: A JSON file for the result so far and, at the end, the complete result.
+    :param resource_usage_file: Write the result so far to this JSON file and, at the end, the complete result.
     :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not end.
-    :param join_timeout: Seconds of each wait.
-    :param gpu_brand: ``nvidia``, ``amd``, ``intel``, ``drm`` (every GPU with a DRM driver) or several. None: all;
-        integrated GPUs count once a tracked process has memory on them.
-    :param max_overhead_percent: The most CPU for the sampler, in percent of one core on average. Beyond it, samples are
-        skipped, with one warning.
+    :param join_timeout: Seconds that :meth:`stop` waits each time.
+    :param gpu_brand: GPUs to measure: ``nvidia``, ``amd``, ``intel``, ``drm`` (every GPU with a DRM driver) or several.
+        None: all GPUs, but an integrated GPU only once a tracked process has memory on it.
+    :param max_overhead_percent: The most CPU time for the sampler, in percent of one core on average. Above this limit,
+        samples are skipped, with one warning.
     :param cuda: Report CUDA calls. This needs libbpf and the right to load BPF programs.
-    :param sections: More to report: ``cuda``, ``io``, ``energy``, ``gpu_activity``.
-    :param tracking_file: Record the run into this SQLite file; with ``.csv``, the samples alone. An older recording is
-        renamed.
-    :param overwrite: Replace an older recording.
-    :param per_process: Record each process too.
+    :param sections: More sections to report: ``cuda``, ``io``, ``energy``, ``gpu_activity``.
+    :param tracking_file: Record the run in this SQLite file. A name with ``.csv`` records only the samples. An older
+        recording is renamed.
+    :param overwrite: Replace an older recording instead of renaming it.
+    :param per_process: Record each process too. This needs a recording.
     :param job_folder: Folder for the reports of all ranks of a job.
-    :param job: Job and rank: a :class:`~gpu_tracker.JobIdentity`. None: from the launcher's variables.
-    :raises ValueError: if a parameter cannot be used. The text names what is accepted.
+    :param job: Job and rank: a :class:`~gpu_tracker.JobIdentity`. None: read them from the launcher's variables.
+    :raises ValueError: if a parameter cannot be used. The message names the accepted values.
     """
 
     class State(enum.Enum):
@@ -116,7 +116,7 @@ class Tracker:
     def start(self) -> None:
         """Start tracking; return after the first sample.
 
-        :raises RuntimeError: if it was started before, or nothing can be measured.
+        :raises RuntimeError: if the tracker was started before, or nothing can be measured.
         :raises ValueError: if the process or a GPU does not exist.
         """
         if self.state is not self.State.NEW:
@@ -132,7 +132,7 @@ class Tracker:
     def stop(self) -> None:
         """Stop tracking. The result is available afterwards.
 
-        :raises RuntimeError: if it does not run, or another process started it.
+        :raises RuntimeError: if the tracker does not run, or another process started it.
         """
         if self.state is not self.State.STARTED:
             reason = (
@@ -152,7 +152,7 @@ class Tracker:
     def so_far(self) -> ResourceUsage:
         """Return the result so far, about 1 s old at most. Tracking goes on.
 
-        All sums and maxima are listed in ``lower_bounds``.
+        The result's ``lower_bounds`` lists all sums and maxima, because they may still rise.
 
         :raises RuntimeError: before the start and after the end.
         """
@@ -163,19 +163,19 @@ class Tracker:
 
     @property
     def resource_usage(self) -> ResourceUsage:
-        """The result: a :class:`~gpu_tracker.ResourceUsage`."""
+        """What the processes used: a :class:`~gpu_tracker.ResourceUsage`."""
         if self._usage is None:
             self._usage = self._ended_run().usage()
         return self._usage
 
     @property
     def sampling(self) -> Sampling:
-        """How the run was sampled: a :class:`.Sampling`."""
+        """How many samples the run had, and which figures may be too low: a :class:`.Sampling`."""
         return self._ended_run().sampling()
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The regions of this process, by start: a tuple of :class:`.Region`. No ``tracking_file`` is needed."""
+        """The :class:`.Region` calls of this process, in the order of their starts. No recording is needed."""
         run = self._ended_run()
         if self._regions is None:
             self._regions = run.files.regions()

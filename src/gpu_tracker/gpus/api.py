@@ -39,8 +39,8 @@ def gpu_info() -> list[GpuInfo]:
     """Return the GPUs of this machine in PCI bus order, unreadable GPUs included, MIG devices excluded.
 
     :returns: A dictionary for each GPU: ``index`` (a string; ``amd:0`` for other vendors than NVIDIA), ``type``
-        (product), ``uuid``, ``mem_total`` and ``mem_used`` in MiB, and ``mem_used_percent``. Unknown is None. Empty
-        without a GPU driver.
+        (product), ``uuid``, ``mem_total`` and ``mem_used`` in MiB, and ``mem_used_percent``. An unknown value is None.
+        Without a GPU driver, the list is empty.
     :raises gpu_tracker.errors.GpuError: if the driver fails.
     """
     with closing(Inventory()) as inventory:
@@ -80,17 +80,18 @@ def available_gpus(
     Claimed GPUs are not free, and neither are GPUs that ``CUDA_VISIBLE_DEVICES`` or the variable of another vendor
     excludes.
 
-    :param max_used_percent: Memory that may be in use. Without ``max_utilization``, memory alone decides.
-    :param limit: Return at most this many.
-    :param max_utilization: Utilization limit in percent.
-    :param min_free: Free memory needed: bytes, or a text such as ``'10GB'``.
-    :param max_temperature: Degrees Celsius.
+    :param max_used_percent: The most memory in use on a free GPU, in percent. Without ``max_utilization``, memory alone
+        decides.
+    :param limit: Return at most this many GPUs.
+    :param max_utilization: The highest utilization of a free GPU, in percent.
+    :param min_free: The least free memory: bytes, or a text such as ``'10GB'``.
+    :param max_temperature: The highest temperature in degrees Celsius.
     :param allow: Names of programs that do not count as use.
     :param order: ``'index'``, ``'free'`` (most free memory first) or ``'power'`` (highest power limit first). None:
         ``'free'``, or ``'index'`` if memory alone decides.
     :param uuid: Return UUIDs, MIG devices included.
-    :param exclude: GPUs to leave out: indices, UUIDs or beginnings of UUIDs. ``5:0`` is a MIG device.
-    :param gpu_brand: As in :class:`~gpu_tracker.Tracker`.
+    :param exclude: GPUs to leave out: indices, UUIDs or beginnings of UUIDs. ``5:0`` is MIG device 0 of GPU 5.
+    :param gpu_brand: The same as in :class:`~gpu_tracker.Tracker`.
     :raises ValueError: if a parameter cannot be used.
     :raises gpu_tracker.errors.GpuError: if the driver fails.
     :raises gpu_tracker.errors.ClaimsError: if claims cannot be read.
@@ -133,13 +134,13 @@ def claim_gpus(
     exclude: str | Sequence[str | int] = (),
     gpu_brand: str | Sequence[str] | None = None,
 ) -> AbstractContextManager[list[str]]:
-    """Claim free GPUs for a ``with`` block. Other claims by gpu-tracker cannot get them.
+    """Claim free GPUs for a ``with`` block. Meanwhile gpu-tracker does not give them to other programs.
 
-    The claim ends with the block, with the process or after ``seconds``. The block gets a list of indices or UUIDs. The
-    environment stays the same. Other parameters are as in :func:`available_gpus`.
+    The claim ends with the block, with the process or after ``seconds``. ``with ... as`` assigns a list of indices or
+    UUIDs. ``CUDA_VISIBLE_DEVICES`` is not set. Other parameters mean the same as in :func:`available_gpus`.
 
-    :param n: Number of GPUs.
-    :param wait: Wait until enough are free.
+    :param n: Number of GPUs to claim.
+    :param wait: Wait until ``n`` GPUs are free.
     :param wait_seconds: Wait at most this long.
     :param seconds: End the claim after this time.
     :raises ValueError: if a parameter cannot be used.

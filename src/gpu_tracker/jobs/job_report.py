@@ -21,25 +21,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RankReport:
-    """One attempt of one rank. ``job``, ``array_task``, ``step``, ``rank``, ``attempt``, ``node``: see ``JobIdentity``.
+    """One attempt of one rank.
 
-    :ivar label: Name of the rank in the report.
+    ``job``, ``array_task``, ``step``, ``rank``, ``attempt`` and ``node`` mean the same as in
+    :class:`~gpu_tracker.JobIdentity`.
+
+    :ivar label: Name of the rank in the text of the report.
     :ivar state: ``ended``, ``failed``, ``killed``, ``lost``, ``running`` or ``unmeasured``.
-    :ivar exit_code: Exit code; -n if ``signal`` n ended it.
-    :ivar started: Start, in seconds since 1970; ``updated``: last update.
+    :ivar exit_code: Exit code; -n if signal n, named by ``signal``, ended the rank.
+    :ivar started: Start of the rank, in seconds since 1970. ``updated`` is the last update of its report.
     :ivar seconds: Run time, as far as recorded.
-    :ivar cpu_seconds: CPU time; ``max_cores``: most cores used at once.
-    :ivar max_ram: Peak RAM: :class:`.Bounded`.
+    :ivar cpu_seconds: CPU time. ``max_cores`` is the most cores used at once.
+    :ivar max_ram: Peak RAM, with limits: :class:`.Bounded`.
     :ivar max_gpu_ram: Peak GPU RAM.
-    :ivar gpu_utilization: Mean utilization of its GPUs, summed, in percent.
-    :ivar read: Read from storage; ``written``: written to it (section ``io``).
-    :ivar recording: Path of the recording.
-    :ivar figures: Other figures by path; ``lower_bounds``: paths that may be too low.
-    :ivar termination_reason: As in :class:`~gpu_tracker.ResourceUsage`; also ``exceeded_limits``.
-    :ivar own_group_memory_peak: Peak of its control group (``--cgroup``).
+    :ivar gpu_utilization: Mean utilization of the rank's GPUs in percent, added up.
+    :ivar read: Data read from storage (section ``io``). ``written`` is the data written to storage.
+    :ivar recording: Path of the rank's recording.
+    :ivar figures: Other figures by path. ``lower_bounds`` lists paths of figures that may be too low.
+    :ivar termination_reason: The same as in :class:`~gpu_tracker.ResourceUsage`, like ``exceeded_limits``.
+    :ivar own_group_memory_peak: Peak memory of the rank's own control group (``--cgroup``).
     :ivar batch_system: ``slurm``, ``kubernetes``, ``docker`` or None.
-    :ivar asked_cores: Allotted cores of each task; ``time_limit``: limit of the job.
-    :ivar swapped_out: Bytes that the machine swapped out meanwhile.
+    :ivar asked_cores: Allotted cores of each task. ``time_limit`` is the time limit of the job, in seconds.
+    :ivar swapped_out: Bytes that the machine swapped out while the rank ran.
     """
 
     label: str
@@ -76,16 +79,16 @@ class RankReport:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """All ranks on one ``node``, with their number as ``ranks``.
+    """What the ranks on one ``node`` used together. ``ranks`` is their number.
 
-    :ivar max_ram: Peak RAM of all ranks: :class:`.Bounded`. For ranks that ran at once, ``value`` needs recordings.
-        Only the lower limit counts pages shared by ranks once.
-    :ivar cpu_seconds: CPU time, as far as known.
-    :ivar cores: Allotted or allowed cores; ``cpu_seconds_allotted``: cores times run time.
-    :ivar asked_ram: Allotted RAM.
+    :ivar max_ram: Peak RAM of all ranks together: :class:`.Bounded`. If ranks ran at the same time, ``value`` is known
+        only from recordings. Only ``lower`` counts a page shared by several ranks once.
+    :ivar cpu_seconds: CPU time of all ranks, as far as known.
+    :ivar cores: Allotted or allowed cores. ``cpu_seconds_allotted`` is cores times run time.
+    :ivar asked_ram: RAM allotted on the node.
     :ivar max_gpu_ram: Highest peak GPU RAM of a rank.
-    :ivar gpu_seconds: Busy time of its GPUs; ``gpu_seconds_allotted``: allotted GPUs times run time.
-    :ivar system_max_ram: Peak RAM of all programs, of ``system_ram_capacity``.
+    :ivar gpu_seconds: Busy time of the used GPUs. ``gpu_seconds_allotted`` is allotted GPUs times run time.
+    :ivar system_max_ram: Peak RAM of all programs on the node. ``system_ram_capacity`` is the node's RAM.
     """
 
     node: str
@@ -106,8 +109,8 @@ class NodeReport:
 class UsedGPU:
     """One GPU of a job: its ``node``, ``label``, ``uuid``, ``capacity`` and the ``ranks`` that used it.
 
-    :ivar max_ram: Peak memory of all ranks: :class:`.Bounded`.
-    :ivar mean_percent: Mean utilization by all programs, in the rank with the highest.
+    :ivar max_ram: Peak memory of all ranks together on this GPU: :class:`.Bounded`.
+    :ivar mean_percent: Mean utilization by all programs. If ranks measured different means, the highest one.
     """
 
     node: str
@@ -121,9 +124,9 @@ class UsedGPU:
 
 @dataclass(frozen=True, slots=True)
 class GroupKills:
-    """Processes killed for lack of memory in one control group: its ``nodes``, ``folder`` and ``ranks``.
+    """Processes killed for lack of memory in one control group. The group has ``nodes``, a ``folder`` and ``ranks``.
 
-    :ivar kills: Killed processes, tracked or not. Do not add up groups: one may include others.
+    :ivar kills: Number of killed processes, tracked or not. Do not add up groups: one group may include another.
     """
 
     nodes: tuple[str, ...]
@@ -134,11 +137,11 @@ class GroupKills:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """Imbalance of the ranks in one ``step`` of a ``job``.
+    """How unevenly one figure is distributed over the ranks in one ``step`` of a ``job``.
 
-    :ivar figure: ``seconds``, ``cpu_seconds``, ``max_ram`` or ``max_gpu_ram``.
-    :ivar rank: Rank with the largest value, ``max``.
-    :ivar mean: Mean of the ``ranks`` with a known value.
+    :ivar figure: The figure: ``seconds``, ``cpu_seconds``, ``max_ram`` or ``max_gpu_ram``.
+    :ivar rank: Rank with the largest value. ``max`` is this value.
+    :ivar mean: Mean over the ranks with a known value. ``ranks`` is their number.
     :ivar ratio: ``max`` divided by ``mean``.
     """
 
@@ -156,11 +159,11 @@ class Imbalance:
 class JobRegion:
     """One region in all ranks: its ``path`` from the outermost region, its ``ranks`` and ``calls``.
 
-    :ivar slowest_rank: Rank with the longest time, ``max_seconds``.
-    :ivar mean_seconds: Mean time of the ranks.
+    :ivar slowest_rank: Rank that spent the most time in the region. ``max_seconds`` is this time.
+    :ivar mean_seconds: Mean time that a rank spent in the region.
     :ivar waiting_share: Part of ``max_seconds`` that the other ranks would have waited on average, from 0 to 1, if all
         ranks had ended each call together.
-    :ivar is_by_call: Whether this compares single calls; otherwise it compares sums.
+    :ivar is_by_call: Whether ``waiting_share`` compares single calls of the ranks. If not, it compares their sums.
     """
 
     path: tuple[str, ...]
@@ -177,33 +180,33 @@ class JobRegion:
 class JobReport:
     """What all ranks of a job used, in bytes and seconds. ``str()`` returns the report as text.
 
-    :ivar jobs: Job IDs.
+    :ivar jobs: IDs of the jobs.
     :ivar launchers: Launchers of the ranks.
     :ivar is_running: Whether a rank still runs.
-    :ivar is_lower_bound: Whether sums and maxima may be too low: a rank has no recorded end or no figures.
+    :ivar is_lower_bound: Whether sums and maxima may be too low, because a rank has no recorded end or no figures.
     :ivar started: Start of the first rank, in seconds since 1970.
-    :ivar ended: Last update of any rank; ``seconds``: the time between.
-    :ivar ranks_expected: Ranks of the job, if known.
-    :ivar ranks_started: Ranks that started; ``never_started``: ranks that did not.
+    :ivar ended: Last update of any rank, in seconds since 1970. ``seconds`` is the time from ``started`` to ``ended``.
+    :ivar ranks_expected: Number of ranks of the job, if known.
+    :ivar ranks_started: Number of ranks that started. ``never_started`` lists the ranks that did not.
     :ivar states: Number of ranks by state of the last attempt.
     :ivar restarted: Ranks that were restarted.
     :ivar cpu_seconds: CPU time of all attempts. ``cpu_seconds_allotted`` is allotted cores times run time.
     :ivar gpu_seconds: Busy time of all used GPUs. ``gpu_seconds_allotted`` is allotted GPUs times run time.
-    :ivar gpu_joules: Energy of all used GPUs; ``cpu_package_joules``: of all CPU packages.
-    :ivar read: Read from storage; ``written``: written to it.
+    :ivar gpu_joules: Energy of all used GPUs. ``cpu_package_joules`` is the energy of all CPU packages.
+    :ivar read: Data read from storage. ``written`` is the data written to storage.
     :ivar max_ram_of_rank: Highest peak RAM of a rank: :class:`.Bounded`.
-    :ivar max_ram_of_node: Highest peak RAM of a node: :class:`.Bounded`.
+    :ivar max_ram_of_node: Highest peak RAM of all ranks on a node: :class:`.Bounded`.
     :ivar asked_ram_of_node: Most RAM allotted on a node.
-    :ivar nodes: Each :class:`.NodeReport`.
-    :ivar gpus: Each :class:`.UsedGPU`, fullest first.
-    :ivar ranks: Each :class:`.RankReport`, with all attempts.
-    :ivar imbalance: Each :class:`.Imbalance`.
-    :ivar regions: Each :class:`.JobRegion`, from the recordings.
-    :ivar oom_kills: Each :class:`.GroupKills`.
-    :ivar figures: Other figures by path: sums, or the largest of a rank.
+    :ivar nodes: What was used on each node: :class:`.NodeReport`.
+    :ivar gpus: Used GPUs, fullest first: :class:`.UsedGPU`.
+    :ivar ranks: Ranks, with all attempts: :class:`.RankReport`.
+    :ivar imbalance: Figures that differ between ranks: :class:`.Imbalance`.
+    :ivar regions: Regions of all ranks, from the recordings: :class:`.JobRegion`.
+    :ivar oom_kills: Processes killed for lack of memory, by control group: :class:`.GroupKills`.
+    :ivar figures: Other figures by path: a sum over ranks, or the largest value of a rank.
     :ivar lower_bounds: Paths of figures that may be too low.
     :ivar problems: Sentences about missing or unreliable data.
-    :ivar advice: :class:`.Advice` of ``gpu-tracker merge``.
+    :ivar advice: :class:`.Advice` for the next job, as ``gpu-tracker merge`` prints it.
     """
 
     jobs: tuple[str, ...]

@@ -119,14 +119,16 @@ def region(name: str | float, /, *, sync: Sync | None = None, **attributes: obje
 @overload
 def region(function: Decorated, /) -> Decorated: ...  # noqa: D103, F811
 def region(name: Any, /, *, sync: Sync | None = None, **attributes: object) -> Any:  # noqa: F811
-    """Name a part of a program. Its time and usage are recorded if the program is tracked.
+    """Name a part of a program, to measure its time and use. Without a tracker, nothing is measured.
 
-    Use it as a block (``with`` or ``async with``) or decorator. ``@region`` takes the name of the function.
+    Use ``region`` in a ``with`` or ``async with`` statement, or as a decorator. ``@region`` alone takes the name of
+    the function.
 
-    :param name: Name, up to 1,000 characters. Calls with one name are added up.
-    :param sync: Called before the start and the end, such as ``torch.cuda.synchronize``, only while a tracker records.
-    :param attributes: Numbers, truth values and texts that distinguish this call, up to 2,500 bytes.
-    :raises TypeError: if ``name`` is no text, number or function.
+    :param name: Name of the part, up to 1,000 characters. Several calls may have the same name.
+    :param sync: A function to call before the start and the end of the part, such as ``torch.cuda.synchronize``. It is
+        called only while a tracker records.
+    :param attributes: Numbers, booleans and strings that distinguish this call, up to 2,500 bytes.
+    :raises TypeError: if ``name`` is not a text, a number or a function.
     """
     if name.__class__ is str:
         if log.active is None and not attributes and sync is None:

@@ -39,11 +39,11 @@ _MEMORY = {
 
 @dataclass(frozen=True, slots=True)
 class CUDAFigures:
-    """CUDA calls of several programs. Other fields mean the same as in :class:`CUDAProcess`.
+    """CUDA calls of several programs. Fields that are not listed here mean the same as in :class:`CUDAProcess`.
 
-    :ivar processes: Programs that called CUDA.
-    :ivar memory_max: Peak of allocated memory; with several programs, read once a second.
-    :ivar failed_calls: Calls that returned an error.
+    :ivar processes: Number of programs that called CUDA.
+    :ivar memory_max: Peak of allocated GPU memory. With several programs, their sum is read once a second.
+    :ivar failed_calls: Number of calls that returned an error.
     """
 
     processes: int | None = None
@@ -64,10 +64,10 @@ class CUDAFigures:
 
 @dataclass(frozen=True, slots=True)
 class CUDADevice:
-    """CUDA calls of one program on one GPU. Other fields mean the same as in :class:`CUDAProcess`.
+    """CUDA calls of one program on one GPU. Fields that are not listed here mean the same as in :class:`CUDAProcess`.
 
-    :ivar ordinal: Number of the GPU inside the program; None: unknown.
-    :ivar uuid: UUID.
+    :ivar ordinal: Number that the program uses for the GPU. None: unknown.
+    :ivar uuid: UUID of the GPU. None: unknown.
     """
 
     ordinal: int | None
@@ -92,10 +92,10 @@ class CUDADevice:
 
 @dataclass(frozen=True, slots=True)
 class CUDAKernel:
-    """One kernel: its ``name`` in the source, its ``file`` and its number of ``launches``.
+    """One CUDA kernel: its ``name`` in the source, its ``file`` and its number of ``launches``.
 
-    :ivar mean_threads: Mean threads of a launch.
-    :ivar span_seconds: Its part of ``launch_to_sync_seconds``.
+    :ivar mean_threads: Mean number of threads of a launch.
+    :ivar span_seconds: The kernel's part of the program's ``launch_to_sync_seconds``.
     """
 
     name: str
@@ -107,7 +107,7 @@ class CUDAKernel:
 
 @dataclass(frozen=True, slots=True)
 class CUDAFailure:
-    """Failed calls: their ``function``, ``error`` number, ``error_name`` and ``count``."""
+    """Calls of a CUDA ``function`` that failed with one ``error`` number (``error_name``), and their ``count``."""
 
     function: str
     error: int
@@ -119,27 +119,27 @@ class CUDAFailure:
 class CUDAProcess:
     """CUDA calls of one program: its ``pid``, ``name``, ``command``, ``control_group`` and ``container``.
 
-    :ivar ended: Whether it ended.
-    :ivar seconds: Time from the first CUDA call to the end.
-    :ivar launches: Successful kernel launches, CUDA graphs included; also ``launches_per_second``.
-    :ivar graph_launches: Launched CUDA graphs.
-    :ivar active_percent: Share of ``seconds`` between a launch and the synchronisation that waited for it.
+    :ivar ended: Whether the program has ended.
+    :ivar seconds: Time from the program's first CUDA call to its end.
+    :ivar launches: Number of successful kernel launches, CUDA graphs included; also ``launches_per_second``.
+    :ivar graph_launches: Number of launched CUDA graphs.
+    :ivar active_percent: Share of ``seconds`` between a launch and the synchronisation that waited for the launch.
     :ivar used_cores: CUDA cores that the launched work could fill at most, on average.
-    :ivar mean_threads: Mean threads of a launch.
-    :ivar streams: Streams with launches.
-    :ivar synchronisations: Calls that waited for a stream, a device or an event.
-    :ivar synchronising_seconds: Time inside these calls, summed over threads.
-    :ivar copies: Successful blocking copies.
+    :ivar mean_threads: Mean number of threads of a launch.
+    :ivar streams: Number of CUDA streams with launches.
+    :ivar synchronisations: Number of calls that waited for a CUDA stream, a device or a CUDA event.
+    :ivar synchronising_seconds: Time inside synchronisation calls, summed over threads.
+    :ivar copies: Number of successful blocking copies.
     :ivar launch_to_sync_seconds: Time from launches to the synchronisations that waited for them. It is not GPU time.
-    :ivar allocations: Successful allocations; ``allocated`` is their sum.
-    :ivar frees: Frees of observed allocations; ``freed`` is their sum.
-    :ivar memory_current: Allocated and not freed; 0 after the end. Its peak is ``memory_max``.
-    :ivar memory_leaked: Memory not freed at the end; None while it runs.
-    :ivar host_allocations: Allocations of page-locked host memory; also ``host_memory_current`` and
-        ``host_memory_max``.
-    :ivar devices: :class:`.CUDADevice` of each GPU.
-    :ivar kernels: Kernels with the most launches or time: :class:`.CUDAKernel`. ``kernels_total`` counts all.
-    :ivar failures: Each :class:`.CUDAFailure`, most frequent first.
+    :ivar allocations: Number of successful allocations; ``allocated`` is their total size.
+    :ivar frees: Number of frees of observed allocations; ``freed`` is their total size.
+    :ivar memory_current: GPU memory that is allocated now; 0 after the program's end. The peak is ``memory_max``.
+    :ivar memory_leaked: GPU memory that was not freed before the program's end; None while the program runs.
+    :ivar host_allocations: Number of allocations of page-locked RAM. The allocated size is ``host_memory_current``, its
+        peak ``host_memory_max``.
+    :ivar devices: Calls by GPU: :class:`.CUDADevice`.
+    :ivar kernels: Kernels with the most launches or time: :class:`.CUDAKernel`. ``kernels_total`` counts all kernels.
+    :ivar failures: Failed calls by function and error, most frequent first: :class:`.CUDAFailure`.
     """
 
     pid: int
@@ -178,7 +178,7 @@ class CUDAProcess:
 
 @dataclass(frozen=True, slots=True)
 class CUDAGpu:
-    """A GPU: ``uuid``, ``vendor``, ``model``, ``driver``, ``mig`` (MIG profile), ``cores`` and ``memory``."""
+    """A GPU: ``uuid``, ``vendor``, ``model``, ``driver``, ``mig`` (MIG profile), CUDA ``cores`` and ``memory``."""
 
     uuid: str
     vendor: str
@@ -194,10 +194,10 @@ class CUDAUsage:
     """:class:`.CUDAFigures` of ``main``, ``descendants`` and ``combined``. Memory is in ``unit``.
 
     :ivar problem: Why figures are missing or end early.
-    :ivar engine: How calls were observed: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
+    :ivar engine: The kernel interface that observed the calls: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
     :ivar seconds: How long calls were observed.
-    :ivar processes: Each :class:`.CUDAProcess`, by first CUDA call.
-    :ivar gpus: Each known :class:`.CUDAGpu`.
+    :ivar processes: Programs that called CUDA, in the order of their first calls: :class:`.CUDAProcess`.
+    :ivar gpus: Known GPUs: :class:`.CUDAGpu`.
     :ivar notes: Sentences about missing or inexact figures.
     """
 

@@ -16,9 +16,10 @@ class Sampling:
     """How a run was sampled. ``str()`` returns it as text.
 
     :ivar samples: Number of samples.
-    :ivar late: Samples that began late because the machine was busy.
-    :ivar skipped: Samples left out because the one before took too long or ``max_overhead_percent`` was reached.
-    :ivar mean_interval: Mean seconds between regular samples.
+    :ivar late: Number of samples that began late because the machine was busy.
+    :ivar skipped: Number of samples left out, because the previous sample took too long or ``max_overhead_percent`` was
+        reached.
+    :ivar mean_interval: Mean seconds between two regular samples.
     :ivar cpu_seconds: CPU time of the sampler.
     :ivar lower_bounds: Figures that may be too low, by path, with the reasons.
     """

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RSSValues:
-    """Peak resident memory (RSS). The peaks may be from different times.
+    """Peak resident memory (RSS) of one or more processes. Each field has its peak at its own time.
 
-    :ivar total_rss: Resident memory. Pages shared inside the group count once.
-    :ivar private_rss: Memory mapped by one process alone (Linux).
-    :ivar shared_rss: Memory mapped by several processes, each page once (Linux).
+    :ivar total_rss: All resident memory. A page that several of the processes share counts once.
+    :ivar private_rss: Memory that only one process has mapped. None except on Linux.
+    :ivar shared_rss: Memory that several processes have mapped; each page counts once. None except on Linux.
     """
 
     total_rss: float | None
@@ -34,9 +34,9 @@ class RSSValues:
 
 @dataclass(frozen=True, slots=True)
 class MaxRAM:
-    """Peak RAM in ``unit``: ``system``, and :class:`RSSValues` of ``main``, ``descendants`` and ``combined``.
+    """Peak RAM in ``unit``: :class:`RSSValues` of ``main``, ``descendants`` and ``combined``.
 
-    ``system_capacity`` is the RAM of the machine.
+    ``system`` is the peak RAM of all programs. ``system_capacity`` is the RAM of the machine.
     """
 
     unit: str
@@ -49,9 +49,10 @@ class MaxRAM:
 
 @dataclass(frozen=True, slots=True)
 class MaxGPURAM:
-    """Peak GPU RAM of all GPUs, in ``unit``; 0.0 without a GPU.
+    """Peak GPU RAM of all GPUs together, in ``unit``; 0.0 without a GPU.
 
-    It has ``system_capacity``, ``system``, ``main``, ``descendants`` and ``combined``.
+    The peaks are ``main``, ``descendants``, ``combined`` and, for all programs, ``system``. ``system_capacity`` is the
+    memory of all GPUs.
     """
 
     unit: str
@@ -64,10 +65,10 @@ class MaxGPURAM:
 
 @dataclass(frozen=True, slots=True)
 class ProcessingUnitPercentages:
-    """Utilization of cores or GPUs. Two busy cores are 200 % as a sum.
+    """Utilization of cores or GPUs in percent, as a peak (``max``) and a mean.
 
-    ``max_sum_percent`` and ``mean_sum_percent`` are the peak and the mean. Divided by the expected units they are
-    ``max_hardware_percent`` and ``mean_hardware_percent``.
+    ``max_sum_percent`` and ``mean_sum_percent`` add up all cores or GPUs: two busy cores are 200.
+    ``max_hardware_percent`` and ``mean_hardware_percent`` are these sums, divided by the expected cores or GPUs.
     """
 
     max_sum_percent: float | None
@@ -80,8 +81,8 @@ class ProcessingUnitPercentages:
 class CPUUtilization:
     """:class:`ProcessingUnitPercentages` of ``system``, ``main``, ``descendants`` and ``combined``.
 
-    :ivar system_core_count: Logical cores of the machine; 100 % of the hardware for ``system``.
-    :ivar n_expected_cores: Cores that count as 100 % of the hardware for the others.
+    :ivar system_core_count: Logical cores of the machine. The hardware percentages of ``system`` are of these.
+    :ivar n_expected_cores: Expected cores. The hardware percentages of the tracked processes are of these.
     :ivar main_n_threads: Most threads of main in one sample; also ``descendants_n_threads`` and ``combined_n_threads``.
     """
 
@@ -101,8 +102,8 @@ class GPUUtilization:
     """GPU utilization by all programs, not only yours.
 
     :ivar system_gpu_count: Number of GPUs of the machine.
-    :ivar n_expected_gpus: Number of GPUs that ``gpu_percentages`` sums up.
-    :ivar gpu_percentages: Utilization of these GPUs in percent; 0.0 without a GPU.
+    :ivar n_expected_gpus: Number of GPUs that ``gpu_percentages`` adds up.
+    :ivar gpu_percentages: Utilization of the expected GPUs; 0.0 without a GPU.
     """
 
     system_gpu_count: int | None
@@ -112,7 +113,7 @@ class GPUUtilization:
 
 @dataclass(frozen=True, slots=True)
 class GPUMemory:
-    """Peak memory of one GPU: ``system``, ``main``, ``descendants``, ``combined``."""
+    """Peak memory in use on one GPU, by all programs (``system``), ``main``, ``descendants`` and ``combined``."""
 
     system: float | None
     main: float | None
@@ -122,7 +123,7 @@ class GPUMemory:
 
 @dataclass(frozen=True, slots=True)
 class GPUPercentages:
-    """Share of time in which a kernel ran: ``max_percent`` and ``mean_percent``."""
+    """Utilization of one GPU, the share of time in which a kernel ran: ``max_percent`` and ``mean_percent``."""
 
     max_percent: float | None
     mean_percent: float | None
@@ -130,15 +131,17 @@ class GPUPercentages:
 
 @dataclass(frozen=True, slots=True)
 class GPUUse:
-    """One GPU: ``index`` in PCI bus order of its vendor, from 0; ``vendor``, ``uuid`` and ``name``.
+    """What a run used of one GPU, with the ``uuid`` and ``name`` of the GPU.
+
+    ``index`` counts the GPUs of one ``vendor`` from 0, in the order of the PCI bus.
 
     :ivar unit: Unit of ``capacity`` and ``max_ram``.
     :ivar capacity: Memory of the GPU; None in MIG mode.
-    :ivar max_ram: :class:`.GPUMemory`.
-    :ivar utilization: :class:`.GPUPercentages` by all programs.
-    :ivar own_utilization: :class:`.GPUPercentages` by the tracked processes. None in MIG mode, in containers with their
-        own process IDs, and if the driver does not report it.
-    :ivar others_used_it: Whether other processes used it. None: hidden processes may have.
+    :ivar max_ram: Peak memory in use: :class:`.GPUMemory`.
+    :ivar utilization: Utilization by all programs: :class:`.GPUPercentages`.
+    :ivar own_utilization: Utilization by the tracked processes: :class:`.GPUPercentages`. None in MIG mode, in
+        containers with their own process IDs, and if the driver does not report it.
+    :ivar others_used_it: Whether other processes used the GPU. None: unknown, because some processes may be hidden.
     """
 
     index: int
@@ -163,18 +166,20 @@ class ComputeTime:
 
 @dataclass(frozen=True, slots=True)
 class IOValues:
-    """I/O of one or more processes. Peak rates are over half a second or more.
+    """I/O of one or more processes. A peak rate is a mean over half a second or more.
 
-    :ivar read: Read from storage, without the page cache. ``max_read_per_second`` is its peak rate.
-    :ivar written: Written to storage, counted when it enters the page cache. Peak rate: ``max_written_per_second``.
-    :ivar cancelled: Part of ``written`` deleted before it reached storage (Linux).
-    :ivar read_by_calls: Read by calls such as ``read(2)``, except sockets and mapped files. Peak rate:
+    :ivar read: Data read from storage, not from the page cache. Its peak rate is ``max_read_per_second``.
+    :ivar written: Data for storage, counted when they enter the page cache. Peak rate: ``max_written_per_second``.
+    :ivar cancelled: Part of ``written`` that was deleted before it reached storage (Linux).
+    :ivar read_by_calls: Data read by calls such as ``read(2)``, except sockets and mapped files. Peak rate:
         ``max_read_by_calls_per_second``.
-    :ivar written_by_calls: Written by calls such as ``write(2)``. Peak rate: ``max_written_by_calls_per_second``.
+    :ivar written_by_calls: Data written by calls such as ``write(2)``. Peak rate:
+        ``max_written_by_calls_per_second``.
     :ivar minor_page_faults: Page faults without storage access (Linux).
     :ivar major_page_faults: Page faults with storage access (Linux).
-    :ivar voluntary_context_switches: How often threads waited. Known for commands and for a process that tracks itself.
-    :ivar involuntary_context_switches: How often threads were moved off a core.
+    :ivar voluntary_context_switches: How often threads gave up a core to wait. Known for commands and for a process
+        that tracks itself.
+    :ivar involuntary_context_switches: How often the kernel took a core from a thread.
     """
 
     read: float | None
@@ -207,9 +212,11 @@ class IOUsage:
 
 @dataclass(frozen=True, slots=True)
 class GPUEnergy:
-    """``joules`` of one whole GPU, with its ``uuid``. None for runs below 1 s, for MIG devices and without a counter.
+    """Energy of one whole GPU: its ``uuid`` and ``joules``.
 
-    :ivar others_used_it: Whether other processes used it. None: hidden processes may have.
+    ``joules`` is None for runs of less than 1 s, for MIG devices and for GPUs without a counter.
+
+    :ivar others_used_it: Whether other processes used the GPU. None: unknown, because some processes may be hidden.
     """
 
     uuid: str
@@ -221,9 +228,9 @@ class GPUEnergy:
 class EnergyUsage:
     """Energy of the used devices in ``unit`` (joules). Nothing is estimated or divided between programs.
 
-    :ivar gpu: All used GPUs; 0.0 without one.
-    :ivar gpus: :class:`.GPUEnergy` of each.
-    :ivar cpu_packages: All CPU packages, for all programs. Most systems let only root read it.
+    :ivar gpu: Energy of all used GPUs together; 0.0 if none was used.
+    :ivar gpus: Energy of each used GPU: :class:`.GPUEnergy`.
+    :ivar cpu_packages: Energy of all CPU packages, for all programs. On most systems, only root may read it.
     """
 
     unit: str
@@ -234,17 +241,17 @@ class EnergyUsage:
 
 @dataclass(frozen=True, slots=True)
 class GPUActivity:
-    """Activity inside one GPU, by its own counters and for all programs. A maximum is the highest mean of one second.
+    """Activity inside one GPU by all programs, from the GPU's own counters. A maximum is the highest mean of a second.
 
-    ``index``, ``vendor`` and ``uuid`` are as in :class:`.GPUUse`.
+    ``index``, ``vendor`` and ``uuid`` mean the same as in :class:`.GPUUse`.
 
-    :ivar gpu_instance: MIG GPU instance; None: the whole GPU.
-    :ivar sm_mean_percent: Busy multiprocessors (SMs); also ``sm_max_percent``.
-    :ivar occupancy_mean_percent: Resident warps, of all that fit; also ``occupancy_max_percent``.
-    :ivar tensor_mean_percent: Time with busy tensor cores; also ``tensor_max_percent``.
-    :ivar dram_mean_percent: Used memory bandwidth; also ``dram_max_percent``.
-    :ivar pcie_sent_mean_per_second: Sent over PCIe, in ``unit``; also ``pcie_received_mean_per_second``.
-    :ivar nvlink_sent_mean_per_second: Sent over NVLink; also ``nvlink_received_mean_per_second``.
+    :ivar gpu_instance: Number of the MIG GPU instance. None: the figures are of the whole GPU.
+    :ivar sm_mean_percent: Share of the multiprocessors (SMs) that were busy; also ``sm_max_percent``.
+    :ivar occupancy_mean_percent: Resident warps, as a share of all warps that fit; also ``occupancy_max_percent``.
+    :ivar tensor_mean_percent: Share of the time in which tensor cores were busy; also ``tensor_max_percent``.
+    :ivar dram_mean_percent: Share of the memory bandwidth that was used; also ``dram_max_percent``.
+    :ivar pcie_sent_mean_per_second: Data sent over PCIe, in ``unit``; also ``pcie_received_mean_per_second``.
+    :ivar nvlink_sent_mean_per_second: Data sent over NVLink, in ``unit``; also ``nvlink_received_mean_per_second``.
     :ivar problem: Why figures are unknown.
     """
 
@@ -270,17 +277,18 @@ class GPUActivity:
 
 @dataclass(frozen=True, slots=True)
 class ControlGroupUsage:
-    """Limits of the control groups at the start, and processes killed for lack of memory (out of memory).
+    """Limits of the run's control group at its start, and processes killed for lack of memory (out of memory).
 
-    Each limit is the lowest one visible. Without a limit, it is what the machine has.
+    Each limit is the lowest visible limit of the group and its parents. A group without a limit has the machine's RAM
+    and cores as limits.
 
     :ivar unit: Unit of ``memory_limit``.
     :ivar folder: Folder of the group.
     :ivar memory_limit: RAM that the group may use.
-    :ivar cpu_limit: Cores that the quota allows, such as 1.5.
-    :ivar allowed_cores: The smaller of ``cpu_limit`` and the cores of the affinity.
-    :ivar oom_kills: Killed processes of the group, tracked or not.
-    :ivar problem: A sentence about these kills.
+    :ivar cpu_limit: Cores that the CPU quota allows, such as 1.5.
+    :ivar allowed_cores: ``cpu_limit`` or the cores of the CPU affinity, whichever is less.
+    :ivar oom_kills: Processes of the group that the kernel killed for lack of memory, tracked or not.
+    :ivar problem: A sentence about the killed processes.
     """
 
     unit: str
@@ -296,14 +304,14 @@ class ControlGroupUsage:
 class JobIdentity:
     """The job and the rank of a process. Unknown fields are None.
 
-    :ivar launcher: The innermost of ``slurm``, ``openmpi``, ``mpich``, ``flux``, ``pals``, ``torchrun``, ``ray``,
-        ``kubernetes``, ``parallel`` and others.
+    :ivar launcher: The launcher, such as ``slurm``, ``openmpi``, ``mpich``, ``flux``, ``pals``, ``torchrun``, ``ray``,
+        ``kubernetes`` or ``parallel``. If one launcher started another, the inner one.
     :ivar job: Job ID. ``array_task`` is the task of an array, ``array_size`` the number of tasks.
-    :ivar step: Step of the job.
+    :ivar step: ID of the job step.
     :ivar rank: Rank in the step, of ``size`` ranks.
     :ivar local_rank: Rank on the node, of ``local_size`` ranks.
     :ivar node: Name of the node.
-    :ivar attempt: Restarts before this attempt.
+    :ivar attempt: How often the rank was restarted before.
     """
 
     launcher: str
@@ -326,13 +334,13 @@ class OwnGroupUsage:
     Sizes are in ``unit``.
 
     :ivar made_in: ``cgroup v2``, ``cgroup v1``, ``cgroup v1 and v2`` or ``systemd scope``; None: no group.
-    :ivar memory_peak: Peak of charged memory, with page cache and kernel memory. It is not RSS.
-    :ivar cpu_seconds: CPU time: ``user_cpu_seconds`` and ``system_cpu_seconds``.
-    :ivar read: Read from storage.
-    :ivar written: Written to storage by the end; None in version 1.
+    :ivar memory_peak: Peak memory charged to the group, with page cache and kernel memory. It differs from RSS.
+    :ivar cpu_seconds: CPU time: the sum of ``user_cpu_seconds`` and ``system_cpu_seconds``.
+    :ivar read: Data read from storage.
+    :ivar written: Data written to storage before the end; None in cgroup v1.
     :ivar max_tasks: Most threads at once.
-    :ivar oom_kills: Processes killed for lack of memory.
-    :ivar left_processes: Processes that outlived the command and were ended.
+    :ivar oom_kills: Number of processes killed for lack of memory.
+    :ivar left_processes: Number of processes that outlived the command. They were killed.
     :ivar problem: Why there is no group, or what is not counted.
     """
 
@@ -352,7 +360,7 @@ class OwnGroupUsage:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One suggestion: its ``rule``, its ``text``, and its ``figures`` in bytes, seconds, percent and counts."""
+    """Advice for the next run: its ``rule``, its ``text``, and the ``figures`` behind it in base units."""
 
     rule: str
     text: str
@@ -363,26 +371,26 @@ class Advice:
 class ResourceUsage:
     """The result of a run. ``str()`` returns the report as text.
 
-    Optional fields are None or empty if they were not asked for, do not apply or are unknown. Reports omit them then.
+    A section that was not requested, does not apply or is unknown is None or empty. Reports leave it out.
 
-    :ivar max_ram: :class:`MaxRAM`.
-    :ivar max_gpu_ram: :class:`MaxGPURAM`.
-    :ivar cpu_utilization: :class:`CPUUtilization`.
-    :ivar gpu_utilization: :class:`GPUUtilization`.
-    :ivar compute_time: :class:`ComputeTime`.
-    :ivar gpus: Each GPU used, and each selected GPU left unused: :class:`.GPUUse`.
-    :ivar cuda: :class:`.CUDAUsage`.
-    :ivar io: :class:`.IOUsage`.
-    :ivar energy: :class:`.EnergyUsage`.
-    :ivar gpu_activity: :class:`.GPUActivity` of each used GPU.
-    :ivar control_group: :class:`.ControlGroupUsage`, if its limits are below the machine's or a process was killed for
-        lack of memory.
-    :ivar job: :class:`~gpu_tracker.JobIdentity`.
-    :ivar own_group: :class:`.OwnGroupUsage` (``--cgroup``).
+    :ivar max_ram: Peak RAM: :class:`MaxRAM`.
+    :ivar max_gpu_ram: Peak GPU RAM: :class:`MaxGPURAM`.
+    :ivar cpu_utilization: Use of the cores, and threads: :class:`CPUUtilization`.
+    :ivar gpu_utilization: Use of all GPUs by all programs: :class:`GPUUtilization`.
+    :ivar compute_time: Wall time of the run: :class:`ComputeTime`.
+    :ivar gpus: Each GPU that the run used or was assigned: :class:`.GPUUse`.
+    :ivar cuda: CUDA calls (section ``cuda``): :class:`.CUDAUsage`.
+    :ivar io: Reads, writes and page faults (section ``io``): :class:`.IOUsage`.
+    :ivar energy: Energy of the devices (section ``energy``): :class:`.EnergyUsage`.
+    :ivar gpu_activity: Activity inside each used GPU (section ``gpu_activity``): :class:`.GPUActivity`.
+    :ivar control_group: Limits of the control group: :class:`.ControlGroupUsage`. None unless a limit is below what the
+        machine has, or a process was killed for lack of memory.
+    :ivar job: Job and rank of the process: :class:`~gpu_tracker.JobIdentity`.
+    :ivar own_group: The kernel's figures of a command with ``--cgroup``: :class:`.OwnGroupUsage`.
     :ivar termination_reason: The limit that ended the command: ``time_limit``, ``cpu_limit``, ``memory_limit`` or
         ``gpu_memory_limit``. ``killed``: the run was killed or has no recorded end.
     :ivar exceeded_limits: Limits that the command exceeded just before it ended by itself.
-    :ivar advice: Each :class:`.Advice`, most urgent first. Only the command line gives advice.
+    :ivar advice: :class:`.Advice` for the next run, most urgent first. Only the command line gives advice.
     :ivar lower_bounds: Paths of figures that may be too low, such as ``max_ram.combined.total_rss``.
     """
 
@@ -423,20 +431,20 @@ class ResourceUsage:
 
     @staticmethod
     def from_dict(report: Mapping[str, Any]) -> ResourceUsage:
-        """Return the result in a dictionary of :meth:`to_dict`.
+        """Return the result that :meth:`to_dict` wrote into a dictionary.
 
-        Missing figures are None, unknown keys are ignored.
+        Missing figures become None, and unknown keys are ignored.
 
-        :raises ValueError: if ``report`` is no report.
+        :raises ValueError: if ``report`` is not a report of gpu-tracker.
         """
         usage: ResourceUsage = make('usage of dictionary', report)
         return usage
 
     @staticmethod
     def from_json(text: str | bytes) -> ResourceUsage:
-        """Return the result in a JSON report, such as one of ``gpu-tracker -f json``.
+        """Return the result that a JSON report holds, such as a report of ``gpu-tracker -f json``.
 
-        :raises ValueError: if ``text`` is no report.
+        :raises ValueError: if ``text`` is not a report of gpu-tracker.
         """
         usage: ResourceUsage = make('usage of JSON', text)
         return usage

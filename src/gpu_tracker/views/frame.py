@@ -21,7 +21,7 @@ HEIGHT = 640
 class ReportFrame:
     """The report of several recordings for a notebook: ``ReportFrame([one, other])``.
 
-    :param recordings: Recordings. They may be closed afterwards.
+    :param recordings: Recordings to show. They may be closed afterwards.
     :param height: Height of the frame in pixels.
     :raises RecordingError: if a recording cannot be read.
     """

@@ -19,7 +19,7 @@ LEAST_CHANGE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """A run of a group: ``path``, ``started`` (ISO 8601, UTC), ``is_complete`` and ``exit_code``."""
+    """A run of a group: ``path`` of its recording, ``started`` (ISO 8601, UTC), ``is_complete``, ``exit_code``."""
 
     path: str
     started: str | None
@@ -37,9 +37,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupValues:
-    """One figure in a ``group``: the ``values`` of its runs in base units.
+    """One figure in one ``group`` of runs. ``values`` are the figure of each run, in base units.
 
-    :ivar mean: Geometric mean; None if a value is unknown or not above 0.
+    :ivar mean: Geometric mean of the values; None if a value is unknown or not above 0.
     :ivar is_lower_bound: Whether a value may be too low.
     """
 
@@ -51,12 +51,12 @@ class GroupValues:
 
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
-    """One figure in the ``first`` group and in the ``other``: :class:`.GroupValues`.
+    """One figure in the ``first`` group and in the ``other`` group, as :class:`.GroupValues`.
 
-    :ivar name: Name, such as ``max_ram.combined.total_rss`` or ``regions.load.wall_time``.
+    :ivar name: Name of the figure, such as ``max_ram.combined.total_rss`` or ``regions.load.wall_time``.
     :ivar unit: ``bytes``, ``seconds``, ``percent``, ``joules``, ``count`` or ``bytes/s``.
     :ivar ratio: Mean of the other group divided by the mean of the first; None if there is a ``problem``.
-    :ivar low: Lower end of the ratio's 95 % interval; ``high``: upper end. Both groups need two runs.
+    :ivar low: Lower end of the ratio's 95 % interval. ``high`` is the upper end. Both groups need two runs for it.
     :ivar verdict: ``larger`` or ``smaller``; ``unclear`` if 1 is in the interval; ``unchanged`` if all values are
         equal. None without an interval.
     """
@@ -83,7 +83,7 @@ class ComparedFigure:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference beside the figures: its ``name``, such as ``host``, and the ``values`` of each group."""
+    """A difference in something that is not a figure: its ``name``, such as ``host``, and the ``values`` by group."""
 
     name: str
     values: tuple[tuple[str, tuple[str, ...]], ...]
@@ -91,7 +91,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class UnpairedRegion:
-    """A region's ``name``, with the groups in which it is ``present`` and ``missing``."""
+    """The ``name`` of a region, and the groups in which the region is ``present`` and ``missing``."""
 
     name: str
     present: tuple[str, ...]
@@ -100,7 +100,7 @@ class UnpairedRegion:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check: its ``expression`` and a ``text`` for people.
+    """The result of checking a condition: the ``expression`` of the condition, and a ``text`` for people.
 
     :ivar passed: True if the condition does not apply and all needed figures are known.
     """

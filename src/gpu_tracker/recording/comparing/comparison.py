@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 class Comparison:
     """Groups of runs, each compared with the first group.
 
-    :ivar groups: Groups: :class:`.Group`.
-    :ivar figures: Figures of each later group: :class:`.ComparedFigure`.
-    :ivar differences: Other differences, such as the machine or versions: :class:`.Difference`.
+    :ivar groups: The compared groups: :class:`.Group`.
+    :ivar figures: Figures of each later group, compared with the first: :class:`.ComparedFigure`.
+    :ivar differences: Differences in other things than figures, such as the machine: :class:`.Difference`.
     :ivar unpaired_regions: Regions missing in a group: :class:`.UnpairedRegion`.
-    :ivar figures_by_gpu: Figures of each GPU.
+    :ivar figures_by_gpu: Compared figures of each GPU: :class:`.ComparedFigure`.
     """
 
     groups: tuple[Group, ...]
@@ -62,12 +62,12 @@ class Comparison:
         return tuple(run.path for group in self.groups for run in group.runs if not run.is_complete)
 
     def check(self, expression: str) -> Finding:
-        """Check a condition for failure and return a :class:`.Finding`.
+        """Check a condition like those of ``--fail-if``, and return a :class:`.Finding`.
 
         ``FIGURE > +5 %`` applies if the figure grew by more than 5 %, ``FIGURE < -5 %`` if it shrank by more. ``FIGURE
         > 2 GB`` applies if a run of a later group exceeds 2 GB. See :doc:`ci`.
 
-        :raises ValueError: if the expression is wrong.
+        :raises ValueError: if the condition cannot be understood.
         """
         return check(expression, [*self.figures, *self.figures_by_gpu], self.incomplete)
 
@@ -88,9 +88,10 @@ class Comparison:
 def compare(groups: Mapping[str, Run | Sequence[Run]], *, salvage: bool = False) -> Comparison:
     """Compare groups of runs.
 
-    :param groups: At least two groups: name and recordings (paths, or results of :func:`gpu_tracker.load`).
+    :param groups: At least two groups. Each name has a list of recordings (paths, or results of
+        :func:`gpu_tracker.load`).
     :param salvage: Read damaged files as far as possible.
-    :raises ValueError: if there is only one group, or a group has no recording or one twice.
+    :raises ValueError: if there is only one group, or a group has no recording or the same recording twice.
     :raises RecordingError: if a recording cannot be read.
     """
     if len(groups) < 2:  # noqa: PLR2004 - to compare

@@ -16,22 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """The run of a recording: ``program``, ``command``, ``folder`` and the machine.
+    """The run of a recording: ``program`` (gpu-tracker and its version), ``command``, ``folder`` and the machine.
 
-    The machine is ``host``, ``system`` (kernel), ``machine`` (architecture), ``python``, ``cores`` and ``ram_capacity``
-    in bytes.
+    The machine has ``host``, ``system`` (kernel), ``machine`` (architecture), ``python``, ``cores`` and
+    ``ram_capacity`` in bytes.
 
-    :ivar started: Date of the first sample (ISO 8601, UTC); also ``start_unix_us`` and, on the monotonic clock,
-        ``start_monotonic_us``.
+    :ivar started: Date of the first sample (ISO 8601, UTC). ``start_unix_us`` is the same time in microseconds since
+        1970, and ``start_monotonic_us`` on the monotonic clock.
     :ivar interval: Sampling interval in seconds.
-    :ivar units: Units of RAM, GPU RAM and time, and the expected cores (None: all).
-    :ivar sections: Optional sections.
+    :ivar units: Units of RAM, GPU RAM and time, and the number of expected cores (None: all cores).
+    :ivar sections: Optional sections that were requested.
     :ivar root_pid: ID of the tracked process.
     :ivar totals: Totals of the run, in base units.
-    :ivar ended: ``stopped`` by the tracker; ``abandoned`` after the tracker was gone; None: running or unknown.
+    :ivar ended: ``stopped``: the tracker ended the recording. ``abandoned``: the tracker was gone before the end. None:
+        the run goes on, or its end is unknown.
     :ivar exit_code: Exit code of the command; also ``termination_reason`` and ``oom_kills``.
-    :ivar job: :class:`~gpu_tracker.JobIdentity`.
-    :ivar samples_lost: Samples that were lost; ``region_lines_lost``: lost lines of the region log.
+    :ivar job: Job and rank of the process: :class:`~gpu_tracker.JobIdentity`.
+    :ivar samples_lost: Number of samples that could not be written. ``region_lines_lost`` counts lines about regions
+        that could not be kept.
     """
 
     program: str | None
@@ -85,10 +87,10 @@ def or_unknown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the samples: its ``name`` and its ``meaning``.
+    """A column in the table of samples: its ``name`` and its ``meaning``.
 
     :ivar unit: ``bytes``, ``seconds``, ``percent``, ``joules`` or ``count``.
-    :ivar kind: ``gauge`` (value of the moment) or ``counter`` (sum since the first sample).
+    :ivar kind: ``gauge`` (value at the time of the sample) or ``counter`` (sum since the first sample).
     """
 
     name: str
@@ -109,9 +111,10 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU at ``t`` seconds: ``gpu`` (its ``id``), ``ram``, ``utilization``.
+    """One GPU at one time: ``t`` in seconds since the first sample, and ``gpu``, the ``id`` of a :class:`.Gpu`.
 
-    ``combined_ram`` is the memory of the tracked processes.
+    ``ram`` is the GPU memory in use by all programs, in bytes. ``combined_ram`` is the part of the tracked processes.
+    ``utilization`` is in percent.
     """
 
     t: float
@@ -125,8 +128,8 @@ class GpuSample:
 class ProcessRecord:
     """A recorded process: its ``id`` in this recording, ``pid``, ``parent`` PID and ``name``.
 
-    :ivar first_t: First seen, in seconds since the first sample.
-    :ivar command: Its command line as ``ps`` shows it, at most 200 characters.
+    :ivar first_t: When the process was first seen, in seconds since the first sample.
+    :ivar command: Command line of the process as ``ps`` shows it, at most 200 characters.
     """
 
     id: int
@@ -139,10 +142,12 @@ class ProcessRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """One process at ``t`` seconds: ``process`` (its ``id``), ``rss`` in bytes, ``n_threads``.
+    """One process at one time: ``t`` in seconds since the first sample.
 
-    :ivar cpu: Its CPU time in seconds since its start.
-    :ivar gpu_ram: Its memory on all GPUs together, in bytes.
+    :ivar process: The ``id`` of a :class:`.ProcessRecord`.
+    :ivar rss: RAM of the process in bytes. ``n_threads`` is the number of its threads.
+    :ivar cpu: CPU time of the process since its start, in seconds.
+    :ivar gpu_ram: Memory of the process on all GPUs together, in bytes.
     """
 
     t: float
@@ -155,7 +160,10 @@ class ProcessSample:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of the tracker at ``t`` seconds: its ``level`` (``info`` or ``warning``) and ``text``."""
+    """A message of the tracker: its ``level`` (``info`` or ``warning``) and ``text``.
+
+    ``t`` is its time, in seconds since the first sample.
+    """
 
     t: float
     level: str
@@ -176,9 +184,9 @@ class ClockPoint:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A figure with its limits: it is at least ``lower`` and at most ``upper``.
+    """A figure with limits: the true value is at least ``lower`` and at most ``upper``. None: unknown.
 
-    ``value`` is an estimate if the limits differ; None: unknown.
+    If the limits differ, ``value`` is an estimate.
     """
 
     value: float | None
@@ -193,24 +201,26 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One call of a region, or many calls added up (``is_folded``), in bytes and seconds.
+    """One call of a region (a named part of a program), or many calls added up, in bytes and seconds.
 
-    It has ``id``, ``parent_id``, ``name``, ``attributes``, ``process_id``, ``thread_id`` and the asyncio ``task``.
-    Figures of folded calls are estimates.
+    A region has ``id``, ``parent_id``, ``name``, ``attributes``, ``process_id``, ``thread_id`` and the asyncio
+    ``task``. If ``is_folded`` is true, calls were added up, and figures of use are estimates.
 
     :ivar start: Start, in seconds since the first sample.
-    :ivar stop: End; None: not ended. ``has_ended``: whether the end was recorded; ``seen_until``: the last sign of
-        life.
-    :ivar calls: Number of calls; ``errors``: calls that an exception ended; ``error``: type of the exception.
-    :ivar wall_time: Time of all calls; also ``shortest``, ``longest`` and ``squares`` (sum of squares).
-    :ivar thread_cpu: CPU time of its thread.
-    :ivar cpu: CPU time of all tracked processes: :class:`.Bounded`.
-    :ivar ram: Peak RAM of its process: :class:`.Bounded`.
-    :ivar combined_ram: Highest sampled RAM of all tracked processes; ``gpu_ram``: GPU RAM. Both are lower bounds.
-    :ivar gpu_utilization: Mean utilization of the used GPUs in percent, from ``gpu_samples``. ``gpu_coverage``: share
-        of the time with known utilization, from 0 to 1.
+    :ivar stop: End, in seconds since the first sample; None: the region has not ended. ``has_ended`` says whether the
+        end was recorded. ``seen_until`` is the last time at which the region still ran.
+    :ivar calls: Number of calls. ``errors`` counts calls that an exception ended, and ``error`` is its type.
+    :ivar wall_time: Time of all calls. The times of single calls are at least ``shortest`` and at most ``longest``, and
+        ``squares`` is the sum of their squares.
+    :ivar thread_cpu: CPU time of the thread that ran the region.
+    :ivar cpu: CPU time of all tracked processes during the region: :class:`.Bounded`.
+    :ivar ram: Peak RAM of the process that ran the region: :class:`.Bounded`.
+    :ivar combined_ram: Highest sampled RAM of all tracked processes. ``gpu_ram`` is the highest sampled GPU RAM. Both
+        are lower bounds.
+    :ivar gpu_utilization: Mean utilization of the used GPUs in percent, from ``gpu_samples`` samples. ``gpu_coverage``
+        is the share of the time with known utilization, from 0 to 1.
     :ivar io: I/O of all tracked processes by name: :class:`.Bounded`.
-    :ivar energy: Joules of the used GPUs.
+    :ivar energy: Energy of the used GPUs in joules.
     """
 
     id: int

@@ -34,20 +34,20 @@ _MICRO = 1e6
 
 
 def load(path: str | os.PathLike[str], *, salvage: bool = False) -> Recording:
-    """Read a recording from a file, and return it as a :class:`.Recording`. Its run may still go on.
+    """Open the file of a recording, and return a :class:`.Recording`. The recorded run may still go on.
 
     :param salvage: Read a damaged file as far as possible.
-    :raises RecordingError: if it is no recording, is of a newer version or cannot be read.
+    :raises RecordingError: if the file is not a recording, is of a newer version or cannot be read.
     """
     return Recording(os.fsdecode(path), salvage=salvage)
 
 
 class Recording:
-    """A recording. Use it as a context manager, or close it.
+    """An open recording. Use the object in a ``with`` block, or call :meth:`close`.
 
-    :ivar path: The file.
-    :ivar meta: The run: :class:`.Meta`.
-    :ivar columns: Columns of the samples: :class:`.Column`.
+    :ivar path: Path of the file.
+    :ivar meta: The recorded run and its machine: :class:`.Meta`.
+    :ivar columns: Columns in the table of samples: :class:`.Column`.
     :ivar samples: All samples: :class:`.Samples`.
     :ivar gpus: GPUs of the machine: :class:`.Gpu`.
     """

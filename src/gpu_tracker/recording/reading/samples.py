@@ -45,11 +45,11 @@ class StoredColumn(NamedTuple):
 
 
 class Samples:
-    """Samples of a recording. Iterate for named tuples, such as ``row.t`` and ``row.combined_total_rss``.
+    """Samples of a recording. Iteration returns named tuples with fields such as ``t`` and ``combined_total_rss``.
 
     ``t`` is in seconds since the first sample. ``len()`` counts the rows.
 
-    :ivar names: ``t`` and the columns.
+    :ivar names: ``t`` and the names of the columns.
     """
 
     def __init__(self, database: Database, columns: Sequence[StoredColumn], since: int | None, until: int) -> None:

@@ -139,18 +139,18 @@ def about_rank(
 ) -> dict[str, Any]:
     """Return the keys of a rank's record, before it runs.
 
-    - ``program``: gpu-tracker and its version.
-    - ``job``: :class:`~gpu_tracker.JobIdentity`, or null.
-    - ``host``, ``machine``: name and boot ID.
+    - ``program``: "gpu-tracker" and its version.
+    - ``job``: job and rank, a :class:`~gpu_tracker.JobIdentity`; or null.
+    - ``host``, ``machine``: name and boot ID of the machine.
     - ``pid``, ``command``, ``folder``: the tracked process.
-    - ``tracker_pid``, ``pid_namespace``: the process that writes the end.
-    - ``started_unix``: start, in seconds since 1970.
-    - ``ended``, ``exit_code``: null at the start.
-    - ``cores``, ``cpus``: number of cores; usable cores.
+    - ``tracker_pid``, ``pid_namespace``: the process of gpu-tracker that writes the record.
+    - ``started_unix``: start of the rank, in seconds since 1970.
+    - ``ended``, ``exit_code``: null until the rank ends.
+    - ``cores``, ``cpus``: number of cores of the machine, and the cores that the rank may use.
     - ``asked``: what the job was allotted on the node.
-    - ``interval``, ``write_interval``: seconds between samples, and between reports.
-    - ``units``, ``sections``: as in :class:`.Meta`.
-    - ``recording``: name of the recording.
+    - ``interval``, ``write_interval``: seconds between two samples, and between two updates of the record.
+    - ``units``, ``sections``: the same as in :class:`.Meta`.
+    - ``recording``: file name of the recording.
     """
     return {
         FORMAT: VERSION,
