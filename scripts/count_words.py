@@ -3,8 +3,9 @@
     python scripts/count_words.py docs/_build/html
 
 It reads the HTML that Sphinx has built. A word is anything between spaces that has a letter or a digit, so examples and
-signatures count too. Navigation, footers, the index and the search page do not. Pages that an earlier build has left
-in the folder do not count either: Sphinx never removes them, but its search index has the pages of the last build.
+signatures count too. Navigation, lists of contents, footers, the index and the search page do not. Pages that an
+earlier build has left in the folder do not count either: Sphinx never removes them, but its search index has the pages
+of the last build.
 """
 
 from __future__ import annotations
@@ -27,23 +28,26 @@ class Article(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self._depth = 0
+        self._in_contents = 0
         self._texts: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - of the parser
         """Notice where the article begins, and that most elements end a word."""
         self._depth += tag == 'article'
+        self._in_contents += tag == 'nav'
         if tag not in _WITHIN_WORDS:
             self._texts.append(' ')
 
     def handle_endtag(self, tag: str) -> None:
         """Notice where the article ends."""
         self._depth -= tag == 'article'
+        self._in_contents -= tag == 'nav'
         if tag not in _WITHIN_WORDS:
             self._texts.append(' ')
 
     def handle_data(self, data: str) -> None:
         """Keep the text."""
-        if self._depth:
+        if self._depth and not self._in_contents:
             self._texts.append(data)
 
     def words(self) -> int:
