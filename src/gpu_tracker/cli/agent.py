@@ -18,7 +18,7 @@ _INTERVALS = (0.1, 3600.0)
 
 TEXT = f"""
 Serves figures of this machine's GPUs over HTTP: to dashboards, to Prometheus and to
-nvgpu's masters. It runs until SIGTERM, and reads the GPUs in the background.
+nvgpu's masters. The agent runs until SIGTERM, and reads the GPUs in the background.
 
 Usage:
   gpu-tracker agent [options]
@@ -26,11 +26,11 @@ Usage:
 Options:
 {serving.option_lines(_PORT)}\
   --token-file=<file>   Serve only clients that send the token in this file. nvgpu's
-                        masters cannot.
-  --make-token=<file>   As --token-file, and create a missing file with a new token.
+                        masters send no token.
+  --make-token=<file>   Like --token-file, but create a missing file with a new token.
   --st, --interval=<s>  The time between two readings of the GPUs, from {_INTERVALS[0]:g} to {_INTERVALS[1]:g}
-                        seconds. After a minute without a request it grows to 6
-                        seconds. [default: 2]
+                        seconds. After a minute without a request this time grows to
+                        6 seconds. [default: 2]
   --config=<file>       The hosts of /cluster_status: nvgpu's file with AGENTS =
                         ['self', 'http://node02:1080', ...], or a dashboard's TOML.
                         AGENTS = [] switches the page off. Default: the file in
@@ -42,8 +42,8 @@ Options:
   --cuda                Export the CUDA calls of each process to Prometheus: launches,
                         memory, failed calls. Needs --export-processes, libbpf and the
                         right to load BPF programs.
-  --jobs=<folder>       Also report the ranks of jobs on this machine. This is the folder
-                        of gpu-tracker --job=<folder>, or a folder of such folders.
+  --jobs=<folder>       Also report the ranks of jobs on this machine. Give the folder of
+                        gpu-tracker --job=<folder>, or a folder of such folders.
   -h --help             Print this text.
   -v --version          Print the version.
 

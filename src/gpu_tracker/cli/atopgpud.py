@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gpu_tracker.atopgpud.daemon import Settings
 
 TEXT = """
-Serves GPU statistics to every version of atop. It reads each GPU once a second and
-runs until SIGTERM. If there is no GPU, it exits at once with code 0.
+Serves GPU statistics to every version of atop. The daemon reads each GPU once a
+second and runs until SIGTERM. Without a GPU it exits at once with code 0.
 
 Usage:
   gpu-tracker atopgpud [options]
@@ -24,8 +24,8 @@ Usage:
 Options:
   -v --verbose          Log debug messages too.
   --daemon              Go to the background after a successful start.
-  -f --foreground       Stay in the foreground, the default. It is accepted for unit
-                        files of atop's own daemon.
+  -f --foreground       Stay in the foreground, which is the default. Unit files of
+                        atop's own daemon have this option.
   --host=<host>         The name or address to listen on for atop 2.4 to 2.12. Any client
                         can read which processes use which GPU. [default: 127.0.0.1]
   --port=<port>         The TCP port; 0 is any free one. atop connects to 59123 only.
@@ -39,7 +39,7 @@ Options:
   -h --help             Print this text.
   --version             Print the version.
 
-Messages go to the system log, facility daemon, or to standard error if there is none.
+Messages go to the system log, facility daemon, or to standard error without one.
 SIGHUP searches for GPUs again. Exit codes: 1 if a port is taken or a driver does not
 work, 125 for wrong options.
 """

@@ -32,8 +32,8 @@ Usage:
 Options:
   -l --limit=<n>             The largest number of GPUs.
   -n --count=<n>             The exact number of GPUs.
-  --max-used-percent=<p>     The largest share of memory in use, in percent. Without
-                             --max-utilization, only memory is then checked.
+  --max-used-percent=<p>     The largest share of memory in use, in percent. If given
+                             without --max-utilization, only memory is checked.
   --max-utilization=<p>      The highest utilization, in percent.
   --allow=<names>            Count a GPU as free even if these programs compute on
                              it: names with commas between them.
@@ -47,12 +47,13 @@ Options:
                              between them. Default: the first of these vendors with
                              dedicated GPUs on this machine.
   --uuid                     Print UUIDs instead of indices, also of MIG devices.
-  --exclude=<gpus>           GPUs to leave out: indices or UUIDs with commas between.
+  --exclude=<gpus>           GPUs to leave out: indices or UUIDs, with commas.
   --wait                     Wait until enough GPUs are free.
-  --wait-seconds=<s>         Wait at most this time.
+  --wait-seconds=<s>         Wait at most this number of seconds.
   --claim                    Reserve the GPUs: nobody else's --claim gets them until
                              the command ends, or for --claim-seconds.
-  --claim-seconds=<s>        The longest time of a claim. Required without a command.
+  --claim-seconds=<s>        The longest time of a claim, in seconds. Required
+                             without a command.
   -h --help                  Print this text.
   -v --version               Print the version.
 

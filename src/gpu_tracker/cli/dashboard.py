@@ -15,8 +15,8 @@ _PORT = 1081
 _PROMETHEUS_DEADLINE = 10.0
 
 TEXT = f"""
-Shows the GPUs of many machines on one live page, until SIGTERM. It reads from agents
-of gpu-tracker or nvgpu, or from a Prometheus server.
+Shows the GPUs of many machines on one live page, until SIGTERM. The dashboard reads
+from agents of gpu-tracker or nvgpu, or from a Prometheus server.
 
 Usage:
   gpu-tracker dashboard [options]
@@ -25,14 +25,14 @@ Options:
   --config=<file>       The file of hosts: TOML if its name ends in .toml, else nvgpu's
                         format: AGENTS = ['self', 'http://node02:1080', ...].
                         Default: the file in NVGPU_CLUSTER_CFG, else this machine only.
-  --prometheus=<url>    Read figures and history from this Prometheus instead, such as
-                        http://localhost:9090.
+  --prometheus=<url>    Read figures and history from this Prometheus server, not from
+                        agents. Example: http://localhost:9090.
   --prometheus-token-file=<file>  Send the token in this file to Prometheus.
   --prometheus-ca=<file>  Trust the authorities in this PEM file for Prometheus'
                         certificate.
-  --st, --interval=<s>  The time between two rounds, from {INTERVALS[0]:g} to {INTERVALS[1]:g} seconds.
+  --st, --interval=<s>  The time between two polls, from {INTERVALS[0]:g} to {INTERVALS[1]:g} seconds.
                         Default: the value in the TOML file, else {INTERVAL:g}.
-  --deadline=<s>        The time in which all hosts must answer, from {DEADLINES[0]:g} to {DEADLINES[1]:g}
+  --deadline=<s>        The time for all hosts to answer a poll, from {DEADLINES[0]:g} to {DEADLINES[1]:g}
                         seconds. Default: the value in the TOML file, else 1.5; for
                         Prometheus {_PROMETHEUS_DEADLINE:g}.
 {serving.COMMANDS_LINES}  --password-file=<file>  Require a login. The file has a name:password on each line.

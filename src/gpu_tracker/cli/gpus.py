@@ -45,7 +45,7 @@ Options:
 [-] divided into MIG devices   [?] claims unknown   [x] unreadable
 
 A GPU is free if nobody has claimed it and at most 20 % of its memory is in use.
-gpu-tracker available lists such GPUs. The index is the position in PCI bus order.
+gpu-tracker available lists such GPUs. The index of a GPU is its place in PCI bus order.
 """
 
 OPTION_OF = {'gpu_brand': '--gb'}

@@ -31,9 +31,9 @@ Commands:
 
 Options:
   -c --config=<file>    The configuration file. [default: ~/.config/gpu_mon.conf]
-  --check               Only check the file. Exit code 0: the file is valid.
+  --check               Only check the configuration file. Exit code 0: it is valid.
   --print-config        Print a configuration file with all keys, explained.
-  --dry-run             Start and stop nothing; log what would be done.
+  --dry-run             Start and stop nothing; log what the monitor would do.
   -f --format=<format>  The format of status: text (a table) or json. [default: text]
   --json                The same as --format=json.
   --devices=<folder>    The folder of the GPU device files. [default: /dev]
@@ -43,9 +43,9 @@ Options:
   -h --help             Print this text.
   -v --version          Print the version.
 
-Messages go to standard error. SIGHUP reloads the file. SIGTERM and Ctrl-C stop the
-programs and then the monitor. Exit code 125: the file has errors, another monitor
-watches the same GPUs, or, for status, no monitor answers.
+Messages go to standard error. SIGHUP reloads the configuration file. SIGTERM and
+Ctrl-C stop the programs and then the monitor. Exit code 125: the configuration file has
+errors, another monitor watches the same GPUs, or, for status, no monitor answers.
 """
 
 

@@ -37,20 +37,20 @@ Options:
                         and its arguments after the options.
   --pid=<pid>           Probe a running process by its ID, until it ends or you press
                         Ctrl-C.
-  --duration=<seconds>  Probe at most this time. A command goes on afterwards.
+  --duration=<seconds>  Probe at most this time. The program goes on afterwards.
   -f --format=<format>  text or json. [default: text]
   --json                The same as --format=json.
   --live                Also show the figures so far each second, in place in a
                         terminal. JSON is one object a line. With --pid the key q
-                        ends it.
+                        ends the probing.
   --st, --interval=<seconds>  The time between two reports of --live, in seconds, at
                         least 0.1. [default: 1]
   -o --output=<file>    Write the report to this file. Default: standard output.
   --top=<n>             The number of kernels to show of each process: the n most
                         launched and the n with the most time. JSON has more.
                         [default: 5]
-  --library=<path>      A library or program with CUDA's functions, to attach to it
-                        from the beginning.
+  --library=<path>      Attach to this library from the beginning. It may also be a
+                        program with CUDA's functions in it.
   --limit=<limit>       A bound on memory use, such as kernels=32768. These are the
                         bounds, explained in the documentation, and their defaults:
 {LIMITS}
