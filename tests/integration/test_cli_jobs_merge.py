@@ -200,7 +200,7 @@ def test_recordings_that_are_no_dataset_are_named_and_the_others_are(folder: Pat
     finished = called('merge', str(copy), '-f', 'parquet', '-o', str(tmp_path / 'samples'))
     assert (finished.returncode, finished.stdout) == (0, '')
     assert finished.stderr == (
-        f'gpu-tracker: {copy}/rank-1.db is no recording of gpu-tracker\n'
+        f'gpu-tracker: {copy}/rank-1.db is not a gpu-tracker recording\n'
         f'2 recordings written to {tmp_path / "samples"}\n'
     )
 

@@ -93,7 +93,7 @@ def test_what_is_no_recording_is_said_in_a_line(tmp_path: Path, command: tuple[s
     path.write_text('hello')
     done = called(*command, str(path))
     assert (done.returncode, done.stdout) == (FAILURE, '')
-    assert done.stderr == (f'gpu-tracker: {tmp_path}/x?[2J.db is no recording of gpu-tracker\n')
+    assert done.stderr == (f'gpu-tracker: {tmp_path}/x?[2J.db is not a gpu-tracker recording\n')
 
 
 FIT = 'these arguments do not fit. Usage:\n'

@@ -293,7 +293,7 @@ USAGE = "these arguments do not fit. Usage:\n  gpu-tracker watch <run> [options]
         (['no-such-file'], 'cannot read no-such-file: No such file or directory'),
         (
             [sys.executable],
-            f'{sys.executable} is no recording of gpu-tracker',
+            f'{sys.executable} is not a gpu-tracker recording',
         ),
         ([], USAGE.replace('these arguments do not fit', '<run> is missing')),
         (['a', 'b'], USAGE),

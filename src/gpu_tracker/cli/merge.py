@@ -29,8 +29,9 @@ Options:
                         standard output, the default.
   --recordings          Read all recordings. By default they are read only if there
                         are at most 2,000, since each takes a few milliseconds.
-  --no-recordings       Read no recordings: the report is faster, but has only bounds
-                        of the RAM of several ranks together, and no regions.
+  --no-recordings       Read no recordings. This is faster, but for the RAM of
+                        several ranks together the report has only a lowest and a
+                        highest possible value, and it has no regions.
   --no-advice           Leave out the advice for the next job.
   -h --help             Print this text.
   -v --version          Print the version.

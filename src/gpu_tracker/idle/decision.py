@@ -9,9 +9,9 @@ The rules; an earlier rule overrides a later one (also in ``docs/``):
 4. If a program is removed from the file, or its ``gpus``, ``cmd``, ``dir``, ``log``, ``env``, ``user`` or
    ``use_uuids`` change, it is stopped. A changed program starts again at once. Changed times stop nothing and apply at
    once.
-5. When a program ends by itself, it rests for its back-off. After exit code 0 the rest is at most
-   ``interval_seconds``. Each further failure doubles the rest, up to 300 s. Exit code 0, a run of at least 300 s or a
-   change of the program ends the doubling.
+5. When a program ends by itself, it waits before it starts again. After exit code 0 it waits ``interval_seconds`` at
+   most. Each further failure doubles the wait, up to 300 s. Exit code 0, a run of at least 300 s or a change of the
+   program ends the doubling.
 6. If all GPUs have been idle long enough for a program for ``ALL``, the programs for some GPUs are stopped, and this
    program starts. While it rests, they do not start. Its last run, if any, must have worked: it lasted at least 300 s,
    or at least 2 s with exit code 0. Of several programs for ``ALL``, the first in the file that does not rest starts.

@@ -223,8 +223,8 @@ OPTIONS = (
         checks.brands,
         ('--gpu-brand', '--gb'),
         'brand',
-        help="Only GPUs of this brand: nvidia, amd, intel or drm (all without NVIDIA's own driver), or several with "
-        'commas between them. Default: all GPUs; integrated GPUs count only if the program has memory there.',
+        help="Only GPUs of this brand: nvidia, amd, intel or drm (all GPUs without NVIDIA's own driver), or several "
+        'with commas between them. Default: all GPUs, integrated ones only if the program uses their memory.',
     ),
     Option(
         'max_overhead_percent',

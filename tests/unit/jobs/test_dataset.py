@@ -39,7 +39,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> str:
     written, problems = write_dataset([str(folder)], str(place / 'samples'))
     assert written == 4
     (problem,) = problems
-    assert problem.endswith('e.db is no recording of gpu-tracker')
+    assert problem.endswith('e.db is not a gpu-tracker recording')
     return str(place / 'samples')
 
 
@@ -110,7 +110,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=r'^no rank has a recording yet$'):
         write_dataset([str(folder)], str(tmp_path / 'samples'))
     (folder / 'a.db').write_text('no database')
-    with pytest.raises(RecordingError, match=r'a\.db is no recording'):
+    with pytest.raises(RecordingError, match=r'a\.db is not a gpu-tracker recording'):
         write_dataset([str(folder)], str(tmp_path / 'samples'))
     (folder / 'a.db').unlink()
     add_rank(folder, 'a', 0)

@@ -316,7 +316,7 @@ def test_a_recording_that_is_none_takes_nothing_from_the_report(tmp_path: Path) 
     assert report.nodes[1].max_ram.value == GIB
     found = [problem.replace(f'{tmp_path}/', '') for problem in report.problems]
     assert found[:3] == [
-        'rank-0.db is no recording of gpu-tracker',
+        'rank-0.db is not a gpu-tracker recording',
         'rank-1.db is no regular file; a recording is one file',
         'rank-2.db is no regular file; a recording is one file',
     ]

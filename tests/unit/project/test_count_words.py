@@ -16,7 +16,8 @@ count_words = load_script('count_words')
 PAGE = """\
 <html><head><title>Not counted</title></head><body><nav>nor <a href="b.html">this</a></nav>
 <article role="main"><h1>Run it<a class="headerlink" href="#run-it">\N{PILCROW SIGN}</a></h1>
-<nav class="contents"><ul><li><a>Not counted</a></li></ul></nav><p>It costs 3 &micro;s &mdash; see <code>gpu-tracker<span>.</span>run</code>.</p><ul><li>one</li><li>two</li></ul>
+<nav class="contents"><ul><li><a>Not counted</a></li></ul></nav>
+<p>It costs 3 &micro;s &mdash; see <code>gpu-tracker<span>.</span>run</code>.</p><ul><li>one</li><li>two</li></ul>
 <pre><span>$</span> <span>gpu-tracker</span> <span>--live</span></pre></article><footer>nor this</footer></body></html>
 """
 TABLE = """\

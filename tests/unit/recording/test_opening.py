@@ -77,7 +77,7 @@ def test_reading_leaves_no_other_file(recording: Path) -> None:
 
 
 OLD_FORMAT = (
-    " is no recording of this version; it is in the format of gpu-tracker 5, which 'gpu-tracker sub-track' reads"
+    " is not a recording of this version: it is in the format of gpu-tracker 5, which 'gpu-tracker sub-track' reads"
 )
 
 
@@ -104,8 +104,8 @@ def test_a_fifo_is_refused_at_once(tmp_path: Path) -> None:
     ('content', 'said'),
     [
         (b'', ' is empty; a recording has at least its tables, written before its run starts'),
-        (b'hello', ' is no recording of gpu-tracker'),
-        (b'SQLite format 3\0\x10', ' is no recording of gpu-tracker'),
+        (b'hello', ' is not a gpu-tracker recording'),
+        (b'SQLite format 3\0\x10', ' is not a gpu-tracker recording'),
         (b'ram_unit,gpu_ram_unit,time_unit\n', OLD_FORMAT),
         (b'process_id,code_block_name,position,timestamp\n', OLD_FORMAT),
     ],
@@ -118,7 +118,7 @@ def test_what_is_no_database_is_refused(tmp_path: Path, content: bytes, said: st
 
 def test_a_database_of_another_program_is_refused(recording: Path) -> None:
     change(recording, 'PRAGMA application_id = 252006674')
-    assert refusal(recording) == f'{recording} is no recording of gpu-tracker'
+    assert refusal(recording) == f'{recording} is not a gpu-tracker recording'
 
 
 def test_a_database_of_gpu_tracker_5_is_refused_with_advice(tmp_path: Path) -> None:
@@ -178,30 +178,33 @@ def test_a_virtual_table_is_not_run(recording: Path) -> None:
     [
         (
             "UPDATE samples SET main_cpu = 'much' WHERE t = 3000000",
-            'is no recording: samples.main_cpu has a text where a whole number or nothing has to be',
+            'is not a gpu-tracker recording: samples.main_cpu has a text where a whole number or nothing has to be',
         ),
         (
             'UPDATE samples SET main_cpu = 1e300 WHERE t = 3000000',
-            'is no recording: samples.main_cpu has a number where a whole number or nothing has to be',
+            'is not a gpu-tracker recording: samples.main_cpu has a number where a whole number or nothing has to be',
         ),
         (
             "UPDATE regions SET name = x'00'",
-            'is no recording: regions.name has bytes where a text has to be',
+            'is not a gpu-tracker recording: regions.name has bytes where a text has to be',
         ),
         (
             "UPDATE regions SET start = 'x'",
-            'is no recording: regions.start has a text where a whole number has to be',
+            'is not a gpu-tracker recording: regions.start has a text where a whole number has to be',
         ),
-        ('UPDATE regions SET calls = 0', 'is no recording: a region was called 0 times'),
+        ('UPDATE regions SET calls = 0', 'is not a gpu-tracker recording: a region was called 0 times'),
         (
             "UPDATE columns SET beyond = name WHERE name = 'main_cpu'",
-            'is no recording: its columns are the sums of each',
+            'is not a gpu-tracker recording: its columns are the sums of each',
         ),
-        ("UPDATE columns SET beyond = 'nobody'", 'is no recording: its columns are the sums of each other'),
+        (
+            "UPDATE columns SET beyond = 'nobody'",
+            'is not a gpu-tracker recording: its columns are the sums of each other',
+        ),
         ("UPDATE columns SET small_unit = -1 WHERE name = 'main_cpu'", 'the unit of main_cpu is -1'),
         ("UPDATE columns SET small_unit = 9e999 WHERE name = 'main_cpu'", 'the unit of main_cpu is inf'),
-        ("UPDATE columns SET name = 'x); DROP TABLE samples; --' WHERE position = 0", 'is no name of a column'),
-        ("UPDATE columns SET name = 'class' WHERE position = 0", "'class' is no name of a column"),
+        ("UPDATE columns SET name = 'x); DROP TABLE samples; --' WHERE position = 0", 'is not the name of a column'),
+        ("UPDATE columns SET name = 'class' WHERE position = 0", "'class' is not the name of a column"),
         ("UPDATE columns SET name = 'nowhere' WHERE name = 'system_ram'", 'no such column: nowhere'),
         ("UPDATE meta SET value = 'many' WHERE key = 'cores'", 'meta.cores has a text where'),
         ("UPDATE meta SET value = '[1' WHERE key = 'totals'", 'meta.totals cannot be read'),
@@ -227,13 +230,13 @@ def test_sums_of_sums_that_grow_without_bound_are_refused(recording: Path) -> No
         change(
             recording, f"INSERT INTO columns VALUES ({100 + place}, '{name}', 'count', 'gauge', 1.0, '{beyond}', '')"
         )
-    assert refusal(recording) == f'{recording} is no recording: its columns are the sums of each other'
+    assert refusal(recording) == f'{recording} is not a gpu-tracker recording: its columns are the sums of each other'
 
 
 @pytest.mark.parametrize('totals', ['\'{"seconds": []}\'', "json_set(value, '$.cpu.cores', 0)"])
 def test_totals_that_are_none_are_an_error_of_the_recording(recording: Path, totals: str) -> None:
     change(recording, f"UPDATE meta SET value = {totals} WHERE key = 'totals'")
-    with load(recording) as found, pytest.raises(RecordingError, match='its totals cannot be read'):
+    with load(recording) as found, pytest.raises(RecordingError, match='it has no readable totals'):
         found.summary()
 
 

@@ -192,7 +192,9 @@ def test_attributes_that_json_has_no_number_for_are_kept(file: Path) -> None:
 
 @pytest.mark.parametrize('attributes', ['[1]', '{', 'null'])
 def test_attributes_that_are_no_object_are_refused(file: Path, attributes: str) -> None:
-    with pytest.raises(RecordingError, match=r'run.db is no recording: the attributes of a region are no JSON'):
+    with pytest.raises(
+        RecordingError, match=r'run.db is not a gpu-tracker recording: the attributes of a region are not a JSON'
+    ):
         regions_of(file, region(1, 'a', 0.0, 1.0, attributes=attributes))
 
 

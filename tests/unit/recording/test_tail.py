@@ -168,5 +168,5 @@ def test_a_recording_is_written_as_long_as_its_sampler_has_it_locked(path: Path,
 
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'text').write_text('text')
-    with pytest.raises(RecordingError, match='is no recording'):
+    with pytest.raises(RecordingError, match='is not a gpu-tracker recording'):
         Tail(tmp_path / 'text')

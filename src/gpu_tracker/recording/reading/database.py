@@ -151,7 +151,9 @@ class Database:
         """Return what is to be said of a value that cannot be in a recording."""
         expected = ' or '.join(sorted(_NAMES[kind] for kind in allowed))
         found = _NAMES.get(type(value), type(value).__name__)
-        return RecordingError(f'{self.path} is no recording: {table}.{name} has {found} where {expected} has to be')
+        return RecordingError(
+            f'{self.path} is not a gpu-tracker recording: {table}.{name} has {found} where {expected} has to be'
+        )
 
     def _has(self, table: str, column: str) -> bool:
         """Return whether the table has the column; True also if it cannot be read: then its rows cannot either."""

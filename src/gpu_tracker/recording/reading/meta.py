@@ -104,4 +104,4 @@ def _units(database: Database) -> tuple[str, str, str, int | None] | None:
 
 
 def _wrong(database: Database, key: str) -> RecordingError:
-    return RecordingError(f'{database.path} is no recording: meta.{key} cannot be read')
+    return RecordingError(f'{database.path} is not a gpu-tracker recording: meta.{key} cannot be read')

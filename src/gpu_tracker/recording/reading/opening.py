@@ -75,11 +75,11 @@ def _check_header(path: str) -> None:
     application, version = int.from_bytes(begin[68:72]), int.from_bytes(begin[60:64], signed=True)
     if begin.startswith(_OLD_CSV) or (application == 0 and b'static_data' in begin):
         raise RecordingError(
-            f"{path} is no recording of this version; it is in the format of gpu-tracker 5, which 'gpu-tracker"
+            f"{path} is not a recording of this version: it is in the format of gpu-tracker 5, which 'gpu-tracker"
             " sub-track' reads"
         )
     if not begin.startswith(_MAGIC) or application != schema.APPLICATION_ID:
-        raise RecordingError(f'{path} is no recording of gpu-tracker')
+        raise RecordingError(f'{path} is not a gpu-tracker recording')
     if version != schema.VERSION:
         raise RecordingError(
             f'{path} was written in version {version} of the format; this gpu-tracker reads version {schema.VERSION}'

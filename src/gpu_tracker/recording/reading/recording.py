@@ -150,7 +150,9 @@ class Recording:
             usage = build(wanted, Units(ram_unit or ram, gpu_ram_unit or gpu_ram, time_unit or time, cores))
             return usage if self.meta.is_complete else replace(usage, lower_bounds=so_far(usage))
         except WRONG_TOTALS as error:
-            raise RecordingError(f'{self.path} is no recording: its totals cannot be read ({error!r})') from error
+            raise RecordingError(
+                f'{self.path} is not a gpu-tracker recording: it has no readable totals ({error!r})'
+            ) from error
 
     def export(self, path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - the documented name
         """Write the recording in another format.
@@ -192,14 +194,16 @@ def read_columns(database: Database) -> tuple[tuple[Column, ...], list[StoredCol
         'columns', ('position', 'name', 'unit', 'kind', 'small_unit', 'beyond', 'meaning')
     ):
         if not _NAME.fullmatch(name) or keyword.iskeyword(name) or name == 't':
-            raise RecordingError(f'{database.path} is no recording: {name[:40]!r} is no name of a column')
+            raise RecordingError(
+                f'{database.path} is not a gpu-tracker recording: {name[:40]!r} is not the name of a column'
+            )
         if not 0 < small_unit < float('inf'):
-            raise RecordingError(f'{database.path} is no recording: the unit of {name} is {small_unit}')
+            raise RecordingError(f'{database.path} is not a gpu-tracker recording: the unit of {name} is {small_unit}')
         shown.append(Column(name, unit, kind, meaning))
         units[name] = float(small_unit)
         sums[name] = _NAME.findall(beyond)
     if len(units) < len(shown):
-        raise RecordingError(f'{database.path} is no recording: it has two columns of one name')
+        raise RecordingError(f'{database.path} is not a gpu-tracker recording: it has two columns of one name')
     found = sums_in_sql(sums, database.path)
     if shown:
         names = ', '.join(column.name for column in shown)

@@ -105,14 +105,17 @@ def read_regions(
     regions = []
     for row in rows:
         if row.calls < 1:
-            raise RecordingError(f'{database.path} is no recording: a region was called {row.calls} times')
+            raise RecordingError(
+                f'{database.path} is not a gpu-tracker recording: a region was called {row.calls} times'
+            )
         series = processes.get(row.pid, [])
         try:
             regions.append(_region(row, parents[row.id], alive[row.pid], used, series, is_main=row.pid == root_pid))
         except ValueError as error:
             shown = repr((row.attributes or '')[:40])
             raise RecordingError(
-                f'{database.path} is no recording: the attributes of a region are no JSON object: {shown}'
+                f'{database.path} is not a gpu-tracker recording: '
+                f'the attributes of a region are not a JSON object: {shown}'
             ) from error
     regions.sort(key=lambda region: (region.start, region.id))
     return tuple(regions)
