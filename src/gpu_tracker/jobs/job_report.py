@@ -29,13 +29,13 @@ class RankReport:
     :ivar label: Name of the rank in the text of the report.
     :ivar state: ``ended``, ``failed``, ``killed``, ``lost``, ``running`` or ``unmeasured``.
     :ivar exit_code: Exit code; -n if signal n, named by ``signal``, ended the rank.
-    :ivar started: Start of the rank, in seconds since 1970. ``updated`` is the last update of its report.
+    :ivar started: Start of the rank, in seconds since 1970; ``updated`` is the last update.
     :ivar seconds: Run time, as far as recorded.
     :ivar cpu_seconds: CPU time. ``max_cores`` is the most cores used at once.
     :ivar max_ram: Peak RAM, with limits: :class:`.Bounded`.
     :ivar max_gpu_ram: Peak GPU RAM.
     :ivar gpu_utilization: Mean utilization of the rank's GPUs in percent, added up.
-    :ivar read: Data read from storage (section ``io``). ``written`` is the data written to storage.
+    :ivar read: Data read from storage (section ``io``); also ``written``.
     :ivar recording: Path of the rank's recording.
     :ivar figures: Other figures by path. ``lower_bounds`` lists paths of figures that may be too low.
     :ivar termination_reason: The same as in :class:`~gpu_tracker.ResourceUsage`, like ``exceeded_limits``.
@@ -84,7 +84,7 @@ class NodeReport:
     :ivar max_ram: Peak RAM of all ranks together: :class:`.Bounded`. If ranks ran at the same time, ``value`` is known
         only from recordings. Only ``lower`` counts a page shared by several ranks once.
     :ivar cpu_seconds: CPU time of all ranks, as far as known.
-    :ivar cores: Allotted or allowed cores. ``cpu_seconds_allotted`` is cores times run time.
+    :ivar cores: Allotted or allowed cores. ``cpu_seconds_allotted`` is ``cores`` times run time.
     :ivar asked_ram: RAM allotted on the node.
     :ivar max_gpu_ram: Highest peak GPU RAM of a rank.
     :ivar gpu_seconds: Busy time of the used GPUs. ``gpu_seconds_allotted`` is allotted GPUs times run time.
@@ -110,7 +110,7 @@ class UsedGPU:
     """One GPU of a job: its ``node``, ``label``, ``uuid``, ``capacity`` and the ``ranks`` that used it.
 
     :ivar max_ram: Peak memory of all ranks together on this GPU: :class:`.Bounded`.
-    :ivar mean_percent: Mean utilization by all programs. If ranks measured different means, the highest one.
+    :ivar mean_percent: Highest mean utilization by all programs that a rank measured.
     """
 
     node: str
@@ -185,7 +185,7 @@ class JobReport:
     :ivar is_running: Whether a rank still runs.
     :ivar is_lower_bound: Whether sums and maxima may be too low, because a rank has no recorded end or no figures.
     :ivar started: Start of the first rank, in seconds since 1970.
-    :ivar ended: Last update of any rank, in seconds since 1970. ``seconds`` is the time from ``started`` to ``ended``.
+    :ivar ended: Last update of any rank. ``seconds`` is the time from ``started`` to ``ended``.
     :ivar ranks_expected: Number of ranks of the job, if known.
     :ivar ranks_started: Number of ranks that started. ``never_started`` lists the ranks that did not.
     :ivar states: Number of ranks by state of the last attempt.
@@ -193,7 +193,7 @@ class JobReport:
     :ivar cpu_seconds: CPU time of all attempts. ``cpu_seconds_allotted`` is allotted cores times run time.
     :ivar gpu_seconds: Busy time of all used GPUs. ``gpu_seconds_allotted`` is allotted GPUs times run time.
     :ivar gpu_joules: Energy of all used GPUs. ``cpu_package_joules`` is the energy of all CPU packages.
-    :ivar read: Data read from storage. ``written`` is the data written to storage.
+    :ivar read: Data read from storage; also ``written``.
     :ivar max_ram_of_rank: Highest peak RAM of a rank: :class:`.Bounded`.
     :ivar max_ram_of_node: Highest peak RAM of all ranks on a node: :class:`.Bounded`.
     :ivar asked_ram_of_node: Most RAM allotted on a node.

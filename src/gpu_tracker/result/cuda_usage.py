@@ -39,7 +39,7 @@ _MEMORY = {
 
 @dataclass(frozen=True, slots=True)
 class CUDAFigures:
-    """CUDA calls of several programs. Fields that are not listed here mean the same as in :class:`CUDAProcess`.
+    """CUDA calls of several programs. All other fields mean the same as in :class:`CUDAProcess`.
 
     :ivar processes: Number of programs that called CUDA.
     :ivar memory_max: Peak of allocated GPU memory. With several programs, their sum is read once a second.
@@ -64,7 +64,7 @@ class CUDAFigures:
 
 @dataclass(frozen=True, slots=True)
 class CUDADevice:
-    """CUDA calls of one program on one GPU. Fields that are not listed here mean the same as in :class:`CUDAProcess`.
+    """CUDA calls of one program on one GPU. All other fields mean the same as in :class:`CUDAProcess`.
 
     :ivar ordinal: Number that the program uses for the GPU. None: unknown.
     :ivar uuid: UUID of the GPU. None: unknown.
@@ -135,8 +135,8 @@ class CUDAProcess:
     :ivar frees: Number of frees of observed allocations; ``freed`` is their total size.
     :ivar memory_current: GPU memory that is allocated now; 0 after the program's end. The peak is ``memory_max``.
     :ivar memory_leaked: GPU memory that was not freed before the program's end; None while the program runs.
-    :ivar host_allocations: Number of allocations of page-locked RAM. The allocated size is ``host_memory_current``, its
-        peak ``host_memory_max``.
+    :ivar host_allocations: Number of allocations of page-locked RAM; also ``host_memory_current`` and
+        ``host_memory_max``.
     :ivar devices: Calls by GPU: :class:`.CUDADevice`.
     :ivar kernels: Kernels with the most launches or time: :class:`.CUDAKernel`. ``kernels_total`` counts all kernels.
     :ivar failures: Failed calls by function and error, most frequent first: :class:`.CUDAFailure`.

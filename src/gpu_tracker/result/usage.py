@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RSSValues:
-    """Peak resident memory (RSS) of one or more processes. Each field has its peak at its own time.
+    """Peak resident memory (RSS). Each field has its peak at its own time.
 
-    :ivar total_rss: All resident memory. A page that several of the processes share counts once.
+    :ivar total_rss: All resident memory. A page that several processes share counts once.
     :ivar private_rss: Memory that only one process has mapped. None except on Linux.
-    :ivar shared_rss: Memory that several processes have mapped; each page counts once. None except on Linux.
+    :ivar shared_rss: Memory that several processes have mapped, counted once. None except on Linux.
     """
 
     total_rss: float | None
@@ -51,8 +51,8 @@ class MaxRAM:
 class MaxGPURAM:
     """Peak GPU RAM of all GPUs together, in ``unit``; 0.0 without a GPU.
 
-    The peaks are ``main``, ``descendants``, ``combined`` and, for all programs, ``system``. ``system_capacity`` is the
-    memory of all GPUs.
+    ``system`` is the peak of all programs, and ``system_capacity`` the memory of all GPUs. The others are ``main``,
+    ``descendants`` and ``combined``.
     """
 
     unit: str
@@ -65,10 +65,10 @@ class MaxGPURAM:
 
 @dataclass(frozen=True, slots=True)
 class ProcessingUnitPercentages:
-    """Utilization of cores or GPUs in percent, as a peak (``max``) and a mean.
+    """Peak (``max``) and mean utilization of cores or GPUs.
 
-    ``max_sum_percent`` and ``mean_sum_percent`` add up all cores or GPUs: two busy cores are 200.
-    ``max_hardware_percent`` and ``mean_hardware_percent`` are these sums, divided by the expected cores or GPUs.
+    ``max_sum_percent`` and ``mean_sum_percent`` are sums: two busy cores are 200. ``max_hardware_percent`` and
+    ``mean_hardware_percent`` are these sums, divided by the expected cores or GPUs.
     """
 
     max_sum_percent: float | None
@@ -173,8 +173,7 @@ class IOValues:
     :ivar cancelled: Part of ``written`` that was deleted before it reached storage (Linux).
     :ivar read_by_calls: Data read by calls such as ``read(2)``, except sockets and mapped files. Peak rate:
         ``max_read_by_calls_per_second``.
-    :ivar written_by_calls: Data written by calls such as ``write(2)``. Peak rate:
-        ``max_written_by_calls_per_second``.
+    :ivar written_by_calls: Data written by calls. Peak rate: ``max_written_by_calls_per_second``.
     :ivar minor_page_faults: Page faults without storage access (Linux).
     :ivar major_page_faults: Page faults with storage access (Linux).
     :ivar voluntary_context_switches: How often threads gave up a core to wait. Known for commands and for a process
@@ -216,7 +215,7 @@ class GPUEnergy:
 
     ``joules`` is None for runs of less than 1 s, for MIG devices and for GPUs without a counter.
 
-    :ivar others_used_it: Whether other processes used the GPU. None: unknown, because some processes may be hidden.
+    :ivar others_used_it: The same as in :class:`.GPUUse`.
     """
 
     uuid: str
@@ -279,15 +278,14 @@ class GPUActivity:
 class ControlGroupUsage:
     """Limits of the run's control group at its start, and processes killed for lack of memory (out of memory).
 
-    Each limit is the lowest visible limit of the group and its parents. A group without a limit has the machine's RAM
-    and cores as limits.
+    Each limit is the lowest visible one of the group and its parents. Without a limit, it is what the machine has.
 
     :ivar unit: Unit of ``memory_limit``.
     :ivar folder: Folder of the group.
     :ivar memory_limit: RAM that the group may use.
     :ivar cpu_limit: Cores that the CPU quota allows, such as 1.5.
     :ivar allowed_cores: ``cpu_limit`` or the cores of the CPU affinity, whichever is less.
-    :ivar oom_kills: Processes of the group that the kernel killed for lack of memory, tracked or not.
+    :ivar oom_kills: Number of killed processes of the group, tracked or not.
     :ivar problem: A sentence about the killed processes.
     """
 
@@ -304,8 +302,8 @@ class ControlGroupUsage:
 class JobIdentity:
     """The job and the rank of a process. Unknown fields are None.
 
-    :ivar launcher: The launcher, such as ``slurm``, ``openmpi``, ``mpich``, ``flux``, ``pals``, ``torchrun``, ``ray``,
-        ``kubernetes`` or ``parallel``. If one launcher started another, the inner one.
+    :ivar launcher: The innermost launcher, such as ``slurm``, ``openmpi``, ``mpich``, ``flux``, ``pals``, ``torchrun``,
+        ``ray``, ``kubernetes`` or ``parallel``.
     :ivar job: Job ID. ``array_task`` is the task of an array, ``array_size`` the number of tasks.
     :ivar step: ID of the job step.
     :ivar rank: Rank in the step, of ``size`` ranks.
@@ -383,8 +381,7 @@ class ResourceUsage:
     :ivar io: Reads, writes and page faults (section ``io``): :class:`.IOUsage`.
     :ivar energy: Energy of the devices (section ``energy``): :class:`.EnergyUsage`.
     :ivar gpu_activity: Activity inside each used GPU (section ``gpu_activity``): :class:`.GPUActivity`.
-    :ivar control_group: Limits of the control group: :class:`.ControlGroupUsage`. None unless a limit is below what the
-        machine has, or a process was killed for lack of memory.
+    :ivar control_group: Limits below the machine's, and killed processes: :class:`.ControlGroupUsage`.
     :ivar job: Job and rank of the process: :class:`~gpu_tracker.JobIdentity`.
     :ivar own_group: The kernel's figures of a command with ``--cgroup``: :class:`.OwnGroupUsage`.
     :ivar termination_reason: The limit that ended the command: ``time_limit``, ``cpu_limit``, ``memory_limit`` or

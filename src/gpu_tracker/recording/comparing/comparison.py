@@ -44,7 +44,7 @@ class Comparison:
     """Groups of runs, each compared with the first group.
 
     :ivar groups: The compared groups: :class:`.Group`.
-    :ivar figures: Figures of each later group, compared with the first: :class:`.ComparedFigure`.
+    :ivar figures: Figures of each later group: :class:`.ComparedFigure`.
     :ivar differences: Differences in other things than figures, such as the machine: :class:`.Difference`.
     :ivar unpaired_regions: Regions missing in a group: :class:`.UnpairedRegion`.
     :ivar figures_by_gpu: Compared figures of each GPU: :class:`.ComparedFigure`.

@@ -21,19 +21,18 @@ class Meta:
     The machine has ``host``, ``system`` (kernel), ``machine`` (architecture), ``python``, ``cores`` and
     ``ram_capacity`` in bytes.
 
-    :ivar started: Date of the first sample (ISO 8601, UTC). ``start_unix_us`` is the same time in microseconds since
-        1970, and ``start_monotonic_us`` on the monotonic clock.
+    :ivar started: Date of the first sample (ISO 8601, UTC). In microseconds it is ``start_unix_us`` and, on the
+        monotonic clock, ``start_monotonic_us``.
     :ivar interval: Sampling interval in seconds.
     :ivar units: Units of RAM, GPU RAM and time, and the number of expected cores (None: all cores).
     :ivar sections: Optional sections that were requested.
     :ivar root_pid: ID of the tracked process.
     :ivar totals: Totals of the run, in base units.
-    :ivar ended: ``stopped``: the tracker ended the recording. ``abandoned``: the tracker was gone before the end. None:
-        the run goes on, or its end is unknown.
+    :ivar ended: ``stopped`` by the tracker, or ``abandoned`` after the tracker was gone. None: the run goes on, or its
+        end is unknown.
     :ivar exit_code: Exit code of the command; also ``termination_reason`` and ``oom_kills``.
     :ivar job: Job and rank of the process: :class:`~gpu_tracker.JobIdentity`.
-    :ivar samples_lost: Number of samples that could not be written. ``region_lines_lost`` counts lines about regions
-        that could not be kept.
+    :ivar samples_lost: Number of samples that could not be written. ``region_lines_lost`` counts lines about regions.
     """
 
     program: str | None
@@ -210,13 +209,12 @@ class Region:
     :ivar stop: End, in seconds since the first sample; None: the region has not ended. ``has_ended`` says whether the
         end was recorded. ``seen_until`` is the last time at which the region still ran.
     :ivar calls: Number of calls. ``errors`` counts calls that an exception ended, and ``error`` is its type.
-    :ivar wall_time: Time of all calls. The times of single calls are at least ``shortest`` and at most ``longest``, and
-        ``squares`` is the sum of their squares.
+    :ivar wall_time: Time of all calls; also the ``shortest`` and ``longest`` call, and the sum of ``squares``.
     :ivar thread_cpu: CPU time of the thread that ran the region.
     :ivar cpu: CPU time of all tracked processes during the region: :class:`.Bounded`.
     :ivar ram: Peak RAM of the process that ran the region: :class:`.Bounded`.
-    :ivar combined_ram: Highest sampled RAM of all tracked processes. ``gpu_ram`` is the highest sampled GPU RAM. Both
-        are lower bounds.
+    :ivar combined_ram: Highest sampled RAM of all tracked processes; ``gpu_ram`` is their GPU RAM. Both are lower
+        bounds.
     :ivar gpu_utilization: Mean utilization of the used GPUs in percent, from ``gpu_samples`` samples. ``gpu_coverage``
         is the share of the time with known utilization, from 0 to 1.
     :ivar io: I/O of all tracked processes by name: :class:`.Bounded`.
