@@ -42,8 +42,11 @@ def run(values: options.Values) -> int:
             raise GpuTrackerError(
                 'watching a process needs Linux or another POSIX system: record it, and watch the file'
             )
-        from gpu_tracker.cli import watch_process  # noqa: PLC0415 - imports what tracks
+        from gpu_tracker.cli import output, watch_process  # noqa: PLC0415 - imports what tracks
+        from gpu_tracker.running import numbered_runs  # noqa: PLC0415 - as above
 
+        if int(given) in numbered_runs.found():
+            output.complain(f'{given} is the ID of a process here. For the kept run: gpu-tracker show {given}')
         return watch_process.watch(int(given), color=color)
     return _watch_file(given, color=color)
 

@@ -34,7 +34,8 @@ save          1  >=0.000   0.0%                                      >=104.9    
 
 CPU s: of the threads of the calls. All CPU s: of all tracked processes meanwhile.
 RAM: the most of the process of a call. GPU RAM: the most of all tracked processes.
-~: an estimate from samples around it; >=, <=: a lower and an upper bound."""
+~: an estimate from samples around it; >=, <=: a lower and an upper bound.
+GPU %: some calls are shorter than two samples, 1 s apart. A smaller --sleep-time says more."""
 
 
 def text_of(folder: Path, width: int | None = None, **others: Any) -> str:

@@ -58,6 +58,8 @@ _LEGEND = (
     'CPU s: of the threads of the calls. All CPU s: of all tracked processes meanwhile.',
     'RAM: the most of the process of a call. GPU RAM: the most of all tracked processes.',
 )
+_LEAST_SAMPLES = 2
+_COARSE = 'GPU %: some calls are shorter than two samples, {:g} s apart. A smaller --sleep-time says more.'
 _MARKS = '~: an estimate from samples around it; >=, <=: a lower and an upper bound.'
 
 
@@ -80,7 +82,8 @@ def as_text(
     blocks = [list(_heading(recording)), result]
     regions, left_out = region_figures(recording)
     if regions:
-        blocks.append(list(_region_lines(regions, left_out, width, has_gpus=has_gpus(recording))))
+        interval = recording.meta.interval
+        blocks.append(list(_region_lines(regions, left_out, width, has_gpus=has_gpus(recording), interval=interval)))
     processes = process_figures(recording)
     if processes:
         blocks.append(list(_process_lines(processes, width)))
@@ -247,7 +250,9 @@ def has_gpus(recording: Recording) -> bool:
     return not isinstance(gpu, dict) or gpu.get('count') != 0
 
 
-def _region_lines(regions: Sequence[PathFigures], left_out: int, width: int | None, *, has_gpus: bool) -> Iterator[str]:
+def _region_lines(
+    regions: Sequence[PathFigures], left_out: int, width: int | None, *, has_gpus: bool, interval: float | None
+) -> Iterator[str]:
     rows = region_rows(regions[:_MOST_ROWS], has_gpus=has_gpus)
     yield from table(REGION_COLUMNS, rows, width, _REGIONS_LEFT_OUT_FIRST)
     if len(regions) > _MOST_ROWS:
@@ -258,6 +263,10 @@ def _region_lines(regions: Sequence[PathFigures], left_out: int, width: int | No
     yield from _LEGEND
     if any(cell[:1] in {'~', '>', '<'} for row in rows for name, cell in row.items() if name != 'name'):
         yield _MARKS
+    if interval is not None and any(
+        one.gpu_utilization is not None and one.wall_time < _LEAST_SAMPLES * interval * one.calls for one in regions
+    ):
+        yield _COARSE.format(interval)
 
 
 def region_rows(regions: Sequence[PathFigures], *, has_gpus: bool) -> list[dict[str, str]]:
