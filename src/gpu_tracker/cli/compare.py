@@ -39,16 +39,16 @@ Options:
   --json                The same as --format=json.
   --all                 Also show figures that have not changed.
   --fail-if=<condition>
-                        Exit with code 1 and print why if the condition applies, or if
-                        that is unknown. It can be given several times.
+                        Exit with code 1 and print why if the condition applies or
+                        cannot be decided. This option can be given several times.
   --salvage             Read damaged or truncated files as far as possible.
   -o --output=<file>    Write to this file; - is standard output, the default.
   -h --help             Print this text.
   -v --version          Print the version.
 
 A condition is a figure, > or <, and a limit:
-  max_ram.combined > +5 %       it grew by more than 5 % since the first group
-  compute_time > 90 s           it is above 90 s in any run outside the first group
+  max_ram.combined > +5 %       the peak RAM is over 5 % above the first group's
+  compute_time > 90 s           a run outside the first group took more than 90 s
   regions."my step".ram > 2 GB  a figure of a region
 --format=json lists all figures. If both groups have two or more runs, a change counts
 only if it is statistically significant (95 %); otherwise any change past the limit

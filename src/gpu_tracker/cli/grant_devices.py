@@ -16,15 +16,15 @@ Usage:
   gpu-tracker grant-devices --pid=<pid> [--dry-run]
 
 Options:
-  --pid=<pid>           The process.
+  --pid=<pid>           A process of the control group.
   --dry-run             Change nothing; print what would be done and how to undo it.
   -h --help             Print this text.
   -v --version          Print the version.
 
 In a control group of version 1, rules are added to its devices.allow. In a group of
 version 2, systemd allows the unit the devices until its next start; device filters of
-other programs stay. It prints the changes, and how to undo them. Only root can do it.
-Exit code 125: it failed; the reason is on standard error.
+other programs stay. The changes are printed, with how to undo them. This command needs
+root. If it fails, the exit code is 125 and the reason is on standard error.
 """
 
 

@@ -37,7 +37,7 @@ Options:
   -v --version          Print the version.
 
 Several folders make one report, for example those of an array's tasks.
-gpu-tracker report <folder> writes it as an HTML page.
+gpu-tracker report <folder> writes the report as an HTML page.
 """
 
 

@@ -33,7 +33,7 @@ Options:
   -h --help              Print this text.
   -v --version           Print the version.
 
-It needs matplotlib, which the extra plot installs.
+Plots need matplotlib, which the extra plot installs.
 A FILE is a recording, or the number or ID of a run: see gpu-tracker runs. Default:
 last, the run that ended last.
 """

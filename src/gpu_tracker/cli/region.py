@@ -24,17 +24,17 @@ Usage:
   gpu-tracker region --shell
 
 Options:
-  -a --attribute=<k=v>   A label of this step, such as epoch=3. It can be given
-                         several times.
+  -a --attribute=<k=v>   A label of this step, such as epoch=3. This option can be
+                         given several times.
   --shell                Print shell functions that mark steps without starting a
                          process: eval "$(gpu-tracker region --shell)"
   -h --help              Print this text.
   -v --version           Print the version.
 
-If the script is not tracked, gpu-tracker becomes the command (exec). Otherwise it
-waits for the command and forwards signals. Exit codes: the command's own; 128 + n if
-signal n ended it; 127 if it was not found; 126 if it could not be started; 125 if
-gpu-tracker failed.
+If the script is not tracked, the command replaces gpu-tracker (exec). Otherwise
+gpu-tracker waits for the command and forwards signals. Exit codes: the command's
+own; 128 + n if signal n ended it; 127 if it was not found; 126 if it could not be
+started; 125 if gpu-tracker failed.
 """
 
 

@@ -22,7 +22,7 @@ Options:
                        standard output. Default: beside the first recording, or
                        run-17.html for run 17.
   --from=<seconds>     Start the charts at this time, in seconds since the first
-                       sample. A part of a long run has finer charts.
+                       sample. Charts of a shorter part show more detail.
   --to=<seconds>       End the charts at this time.
   --salvage            Read damaged or truncated files as far as possible.
   -h --help            Print this text.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpu_tracker.result.usage import ResourceUsage
 
 TEXT = """
-Lists kept and killed runs. The last one ended last.
+Lists kept and killed runs. The run that ended last comes last.
 
 Usage:
   gpu-tracker runs [options]
@@ -39,7 +39,7 @@ Options:
   -v --version          Print the version.
 
 gpu-tracker report, show, plot, export and compare take the number or ID of a run.
-gpu-tracker COMMAND keeps each run, unless with --no-keep. The result of a killed run
+gpu-tracker COMMAND keeps each run, except with --no-keep. The result of a killed run
 goes up to its last sample. The program may have used more since, and may still run.
 The last 50 runs are kept, by default in ~/.local/state/gpu-tracker/runs (Linux).
 """

@@ -52,10 +52,10 @@ Options:
 
 More options:
   --json                  The same as --format=json.
-  --append                With --format=csv: add the line to the table in the file
-                          of --output.
+  --append                With --format=csv, add a line for this run to the table in
+                          the file of --output.
   --tconfig=<file>        Read parameters of Tracker from this JSON file, as
-                          gpu-tracker 5 did. Options override it.
+                          gpu-tracker 5 did. Options override the file.
 {of_tracker}
   --cgroup                Run the command in a control group of its own, if
                           possible (Linux), and report the use of the group: CPU
@@ -63,9 +63,9 @@ More options:
                           Processes left over at the end are killed.
   --cpu-limit=<time>      End the command after this CPU time of all its processes.
   --memory-limit=<size>   End the command if its processes together use more RAM
-                          than this, such as 2GB or 512MiB. Checked at each sample;
-                          with --cgroup the kernel enforces it.
-  --gpu-memory-limit=<size>  End the command if they use more GPU memory than this.
+                          than this, such as 2GB or 512MiB. RAM is checked at each
+                          sample; with --cgroup the kernel enforces the limit.
+  --gpu-memory-limit=<size>  End the command if its processes use more GPU memory.
   --kill-after=<time>     The time from SIGTERM to SIGKILL. Default: 10s.
   --live                  Live view in the terminal. The program's output goes to a
                           log file, or where you redirect it.
@@ -117,7 +117,7 @@ Other commands:
 The command keeps its standard input, output, error and signals. Exit codes: the
 command's own; 128 + n if signal n ended it; 127 if it was not found; 126 if it
 could not be started; 125 if gpu-tracker failed; 124 if a limit ended it. If
-gpu-tracker cannot measure, it still runs the command, with a warning.
+gpu-tracker cannot measure, it warns and still runs the command.
 """
 
 

@@ -11,7 +11,7 @@ from gpu_tracker.errors import GpuTrackerError, RecordingError
 
 TEXT = """
 Shows a run live: current use, the last minutes, peaks so far, the largest
-processes and the open regions.
+processes, and the regions (named parts of the program) that are running.
 
 Usage:
   gpu-tracker watch <run> [options]
@@ -20,8 +20,8 @@ Usage:
 A process is tracked into a temporary file while it is watched.
 
 Options:
-  --no-color            Use no colours. By default they are used in a terminal if
-                        NO_COLOR is not set.
+  --no-color            Use no colours. By default, colours are used in a terminal
+                        if NO_COLOR is not set.
   -h --help             Print this text.
   -v --version          Print the version.
 
