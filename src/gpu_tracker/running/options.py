@@ -205,9 +205,9 @@ OPTIONS = (
         'cores',
         read=checks.as_cores,
         in_notebook=True,
-        help='The number of cores that the program should use. CPU utilization by hardware is relative to it. A '
-        'positive whole number, or allowed: the cores left by affinity and control groups. Default: all cores of the '
-        'machine.',
+        help='The number of cores that the program should use: a positive whole number, or allowed, the cores that '
+        'affinity and control groups leave. This number is 100 % in CPU utilization by hardware. Default: all cores of '
+        'the machine.',
     ),
     Option(
         'gpu_uuids',
@@ -224,7 +224,7 @@ OPTIONS = (
         ('--gpu-brand', '--gb'),
         'brand',
         help="Only GPUs of this brand: nvidia, amd, intel or drm (all GPUs without NVIDIA's own driver), or several "
-        'with commas between them. Default: all GPUs, integrated ones only if the program uses their memory.',
+        'with commas between them. Default: all GPUs; integrated GPUs only if the program uses their memory.',
     ),
     Option(
         'max_overhead_percent',
@@ -233,8 +233,8 @@ OPTIONS = (
         'percent',
         read=checks.as_percent,
         in_notebook=True,
-        help='The largest cost of measuring, in percent of one core: above 0 and at most 100. Beyond it, samples are '
-        'skipped.',
+        help='The most CPU time of the sampler, in percent of one core: above 0 and at most 100. Above this limit, '
+        'samples are skipped.',
     ),
     Option(
         'cuda',
