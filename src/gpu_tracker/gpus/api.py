@@ -134,7 +134,7 @@ def claim_gpus(
     exclude: str | Sequence[str | int] = (),
     gpu_brand: str | Sequence[str] | None = None,
 ) -> AbstractContextManager[list[str]]:
-    """Claim free GPUs for a ``with`` block. Meanwhile gpu-tracker does not give them to other programs.
+    """Claim free GPUs for a ``with`` block. Until its end, gpu-tracker gives these GPUs to no other program.
 
     The claim ends with the block, with the process or after ``seconds``. ``with ... as`` assigns a list of indices or
     UUIDs. ``CUDA_VISIBLE_DEVICES`` is not set. Other parameters mean the same as in :func:`available_gpus`.

@@ -278,7 +278,7 @@ class GPUActivity:
 class ControlGroupUsage:
     """Limits of the run's control group at its start, and processes killed for lack of memory (out of memory).
 
-    Each limit is the lowest visible one of the group and its parents. Without a limit, it is what the machine has.
+    Each limit is the lowest visible limit of the group and its parents, or what the machine has if none is set.
 
     :ivar unit: Unit of ``memory_limit``.
     :ivar folder: Folder of the group.

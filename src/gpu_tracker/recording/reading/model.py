@@ -183,7 +183,7 @@ class ClockPoint:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A figure with limits: the true value is at least ``lower`` and at most ``upper``. None: unknown.
+    """A figure with limits: the true value is at least ``lower`` and at most ``upper``. An unknown one is None.
 
     If the limits differ, ``value`` is an estimate.
     """
