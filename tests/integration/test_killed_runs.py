@@ -303,7 +303,7 @@ def test_files_that_cannot_be_read(state: Path, content: bytes, problem: str | N
         shown = called('show', 'a')
         assert shown.returncode == 125
         assert shown.stderr == (
-            f'gpu-tracker: {path} {problem or "has no result: its run has ended well, or was never begun"}\n'
+            f'gpu-tracker: {path} {problem or "has nothing to show: its run ended normally, or never started"}\n'
         )
     done = called('runs')
     assert (done.returncode, done.stdout) == (0, '')

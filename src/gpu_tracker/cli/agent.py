@@ -29,12 +29,13 @@ Options:
                         masters send no token.
   --make-token=<file>   Like --token-file, but create a missing file with a new token.
   --st, --interval=<s>  The time between two readings of the GPUs, from {_INTERVALS[0]:g} to {_INTERVALS[1]:g}
-                        seconds. After a minute without a request this time grows to
-                        6 seconds. [default: 2]
-  --config=<file>       The hosts of /cluster_status: nvgpu's file with AGENTS =
-                        ['self', 'http://node02:1080', ...], or a dashboard's TOML.
-                        AGENTS = [] switches the page off. Default: the file in
-                        NVGPU_CLUSTER_CFG, else this machine only.
+                        seconds. After a minute without a request the GPUs are read
+                        only every 6 seconds, if this time is shorter. [default: 2]
+  --config=<file>       A file with the hosts of /cluster_status: the configuration
+                        of nvgpu, AGENTS = ['self', 'http://node02:1080', ...], or
+                        the TOML file of a dashboard. AGENTS = [] switches the page
+                        off. Default: the file in NVGPU_CLUSTER_CFG, else this
+                        machine only.
 {serving.COMMANDS_LINES}  --export-processes    Export the GPU memory of each process to Prometheus.
   --activity            Export the activity of Hopper and newer NVIDIA GPUs: SMs,
                         occupancy, tensor cores, memory bandwidth.

@@ -34,8 +34,8 @@ be given by its number or ID. Without groups, the last two runs are compared.
   gpu-tracker compare old=a.db,b.db,c.db new=d.db,e.db,f.db
 
 Options:
-  -f --format=<format>  text, json, markdown: the verdict and at most eight rows, or
-                        summary: the main figures. [default: text]
+  -f --format=<format>  text, json, markdown (the verdict and at most eight rows) or
+                        summary (the main figures). [default: text]
   --json                The same as --format=json.
   --all                 Also show figures that have not changed.
   --fail-if=<condition>

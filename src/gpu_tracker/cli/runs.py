@@ -115,7 +115,7 @@ def show(path: str, name: str, output_path: str | None, units: Sequence[str | No
 
     run = killed_runs.load(path)
     if run is None:
-        raise RecordingError(f'{path} has no result: its run has ended well, or was never begun')
+        raise RecordingError(f'{path} has nothing to show: its run ended normally, or never started')
     usage = run.usage(*units)
     usage = replace(usage, advice=advice_of(usage, run.totals, None))
     if name == 'json':

@@ -20,8 +20,9 @@ Options:
   -f --format=<format>  text, json, or summary: the result in twelve lines.
                         [default: text]
   --json                The same as --format=json.
-  --ram-unit, --ru=<unit>  The unit of RAM, such as MB or GiB. With auto, each figure
-                        has a unit that fits, except in JSON. Default: the run's.
+  --ram-unit, --ru=<unit>  The unit of RAM, such as MB or GiB. With auto, each
+                        figure has a unit that fits, except in JSON. Default:
+                        the run's.
   --gpu-ram-unit, --gru=<unit>  The unit of GPU RAM, such as MB, GiB or auto.
                         Default: the run's.
   --time-unit, --tu=<unit>  The unit of time: s, min, h, d or auto. Default: the
@@ -37,8 +38,8 @@ file of a killed run, or the folder of a job. Default: last, the run that ended
 last.
 
 Regions, which are named parts of the program, are shown as a tree. Calls of the
-same name inside the same region are one line. ~ marks an estimate from the samples
-around a region, >= a lower bound, <= an upper bound.
+same name inside the same region are one line. ~ marks an estimate from the
+samples around a region, >= a lower bound, <= an upper bound.
 """
 
 

@@ -72,7 +72,8 @@ More options:
   --no-advice             Leave out the advice for the next run.
   --verbose               Also print statistics of the sampling: samples, delays,
                           cost, and why figures may be too low.
-  --keep                  Keep the run also with -e or --pid, in a job and in CI.
+  --keep                  Keep the run for gpu-tracker runs even with -e or --pid,
+                          in a job or in CI.
   --no-keep               Do not keep the run. Also: GPU_TRACKER_KEEP=0.
   -q --quiet              Print no warnings and no short report: only errors, how
                           the command failed, and the report of -f or -o.

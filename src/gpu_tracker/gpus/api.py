@@ -38,9 +38,9 @@ class GpuInfo(TypedDict):
 def gpu_info() -> list[GpuInfo]:
     """Return the GPUs of this machine in PCI bus order, unreadable GPUs included, MIG devices excluded.
 
-    :returns: A dictionary for each GPU: ``index`` (a string; ``amd:0`` for other vendors than NVIDIA), ``type``
-        (product), ``uuid``, ``mem_total`` and ``mem_used`` in MiB, and ``mem_used_percent``. An unknown value is None.
-        Without a GPU driver, the list is empty.
+    :returns: A dictionary for each GPU. ``index`` is a string: ``0`` for NVIDIA, with the vendor in front for others,
+        as in ``amd:0``. The other keys are ``type`` (product), ``uuid``, ``mem_total`` and ``mem_used`` in MiB, and
+        ``mem_used_percent``. An unknown value is None. Without a GPU driver, the list is empty.
     :raises gpu_tracker.errors.GpuError: if the driver fails.
     """
     with closing(Inventory()) as inventory:

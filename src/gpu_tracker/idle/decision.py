@@ -17,8 +17,9 @@ The rules; an earlier rule overrides a later one (also in ``docs/``):
    or at least 2 s with exit code 0. Of several programs for ``ALL``, the first in the file that does not rest starts.
 7. If the last run of a program for ``ALL`` did not work, the program waits until no program is on any GPU. So a crash
    loop cannot stop the others for ever.
-8. If all GPUs of a program for some GPUs have been idle long enough and have no program, it starts on all of them. Of
-   several programs for one GPU, the first in the file gets the GPU. It replaces no running program.
+8. A program for some GPUs starts on all of them when they have been idle long enough. None of them may run another
+   program of the monitor. Of several programs for one GPU, the first in the file gets the GPU. It replaces no running
+   program.
 
 The idle time of a GPU counts from the first of the polls that have shown it idle, and no user active, without a break.
 """

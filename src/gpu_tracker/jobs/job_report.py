@@ -163,7 +163,8 @@ class JobRegion:
     :ivar mean_seconds: Mean time that a rank spent in the region.
     :ivar waiting_share: Part of ``max_seconds`` that the other ranks would have waited on average, from 0 to 1, if all
         ranks had ended each call together.
-    :ivar is_by_call: Whether ``waiting_share`` compares single calls of the ranks. If not, it compares their sums.
+    :ivar is_by_call: Whether ``waiting_share`` compares single calls of the ranks. If False, it compares their total
+        times in the region.
     """
 
     path: tuple[str, ...]

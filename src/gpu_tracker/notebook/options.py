@@ -118,6 +118,7 @@ def _expanded(text: str, variables: Mapping[str, object]) -> str:
 
 
 def _add(parser: MagicArgumentParser, flags: tuple[str, ...], name: str, value: str, meaning: str) -> None:
+    meaning = meaning.replace('%', '%%')  # argparse formats it
     if value:
         parser.add_argument(*flags, dest=name, metavar=value.upper(), help=meaning)
     else:

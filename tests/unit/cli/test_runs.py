@@ -85,7 +85,8 @@ def test_a_killed_run_that_is_recorded_may_be_the_last(runs: Path) -> None:
     (runs / '20260101-000000-abcdef.run').write_bytes(b'')
     os.utime(runs / '20260101-000000-abcdef.db', (9, 9))
     assert refused('show') == (
-        f'gpu-tracker: {runs}/20260101-000000-abcdef.run has no result: its run has ended well, or was never begun\n'
+        f'gpu-tracker: {runs}/20260101-000000-abcdef.run has nothing to show: '
+        'its run ended normally, or never started\n'
     )
 
 

@@ -195,14 +195,14 @@ def test_a_virtual_table_is_not_run(recording: Path) -> None:
         ('UPDATE regions SET calls = 0', 'is not a gpu-tracker recording: a region was called 0 times'),
         (
             "UPDATE columns SET beyond = name WHERE name = 'main_cpu'",
-            'is not a gpu-tracker recording: its columns are the sums of each',
+            'is not a gpu-tracker recording: two columns are defined by each',
         ),
         (
             "UPDATE columns SET beyond = 'nobody'",
-            'is not a gpu-tracker recording: its columns are the sums of each other',
+            'is not a gpu-tracker recording: two columns are defined by each other',
         ),
-        ("UPDATE columns SET small_unit = -1 WHERE name = 'main_cpu'", 'the unit of main_cpu is -1'),
-        ("UPDATE columns SET small_unit = 9e999 WHERE name = 'main_cpu'", 'the unit of main_cpu is inf'),
+        ("UPDATE columns SET small_unit = -1 WHERE name = 'main_cpu'", 'main_cpu has the invalid unit -1'),
+        ("UPDATE columns SET small_unit = 9e999 WHERE name = 'main_cpu'", 'main_cpu has the invalid unit inf'),
         ("UPDATE columns SET name = 'x); DROP TABLE samples; --' WHERE position = 0", 'is not the name of a column'),
         ("UPDATE columns SET name = 'class' WHERE position = 0", "'class' is not the name of a column"),
         ("UPDATE columns SET name = 'nowhere' WHERE name = 'system_ram'", 'no such column: nowhere'),
@@ -230,7 +230,7 @@ def test_sums_of_sums_that_grow_without_bound_are_refused(recording: Path) -> No
         change(
             recording, f"INSERT INTO columns VALUES ({100 + place}, '{name}', 'count', 'gauge', 1.0, '{beyond}', '')"
         )
-    assert refusal(recording) == f'{recording} is not a gpu-tracker recording: its columns are the sums of each other'
+    assert refusal(recording) == f'{recording} is not a gpu-tracker recording: two columns are defined by each other'
 
 
 @pytest.mark.parametrize('totals', ['\'{"seconds": []}\'', "json_set(value, '$.cpu.cores', 0)"])

@@ -198,7 +198,9 @@ def read_columns(database: Database) -> tuple[tuple[Column, ...], list[StoredCol
                 f'{database.path} is not a gpu-tracker recording: {name[:40]!r} is not the name of a column'
             )
         if not 0 < small_unit < float('inf'):
-            raise RecordingError(f'{database.path} is not a gpu-tracker recording: the unit of {name} is {small_unit}')
+            raise RecordingError(
+                f'{database.path} is not a gpu-tracker recording: {name} has the invalid unit {small_unit}'
+            )
         shown.append(Column(name, unit, kind, meaning))
         units[name] = float(small_unit)
         sums[name] = _NAME.findall(beyond)
