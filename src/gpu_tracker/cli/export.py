@@ -16,7 +16,7 @@ Usage:
 Options:
   -f --format=<format>  One of these:
                           csv           the samples, in base units
-                          jsonl         all of the recording, an object a line
+                          jsonl         the whole recording, as JSON Lines
                           parquet       the samples; needs pyarrow or polars
                           chrome-trace  samples and regions for ui.perfetto.dev
                           sub-tracking  the regions, for gpu-tracker 5
