@@ -313,7 +313,7 @@ class DocumentationExamples:
 
     @pytest.fixture
     def mismatch(self, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-        """Return the variables of messages.rst, where an update has replaced the library of NVIDIA's driver."""
+        """Return the variables for messages.rst: NVIDIA's library and driver have different versions."""
         driver = SimulatedDriver(tmp_path_factory.mktemp('driver'))
         driver.write(fail=[Failure('nvmlInit*', VERSION_MISMATCH)])
         return driver.environment()

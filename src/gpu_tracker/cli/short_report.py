@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 _LEAST_COVERAGE = 0.9
 """Smallest share of a part with known GPU utilization."""
-_LEAST_SAMPLES = 2
-"""Sampling intervals that a call of a part has to last on average: the GPU in shorter ones is a guess."""
 _LEAST_OWN = 0.25
 """Smallest share of an outer region outside its inner regions for which the outer region is listed."""
 _CURVE = 12
@@ -112,8 +110,8 @@ def read_recorded(recording: Recording, usage: ResourceUsage) -> Recorded:
         own = _seconds_of(found, recording) - inner.get(path, 0.0)
         if path in inner and own < _LEAST_OWN * _seconds_of(found, recording):
             continue
-        is_long = found.wall_time >= _LEAST_SAMPLES * found.calls * (recording.meta.interval or 0.0)
-        percent = _gpu_percent(found) if usage.gpus and path not in inner and is_long else None
+        is_judged = usage.gpus and path not in inner and not tree.has_short_calls(found, recording.meta.interval)
+        percent = _gpu_percent(found) if is_judged else None
         before = parts.get(path[-1])
         parts[path[-1]] = Part(path[-1], own, percent) if before is None else Part(path[-1], before.seconds + own)
     places = {gpu.uuid: place_of(gpu) for gpu in usage.gpus or ()}

@@ -130,7 +130,7 @@ def read_totals(maps: Mapping[str, KernelMap]) -> Totals:
 
     Kernels have the launches that were calls; :mod:`.graph_launches` has those by graphs.
     """
-    # Processes first: the figures of one that has ended by then are complete in all other maps.
+    # Processes first: if a process has ended by then, its figures in the other maps are complete.
     processes = tuple(_process(key, value) for key, value in maps['processes'].items())
     devices, kernels = _launches(maps['devices'], maps['kernels'])
     return Totals(

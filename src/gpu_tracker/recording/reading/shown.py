@@ -58,7 +58,6 @@ _LEGEND = (
     'CPU s: of the threads of the calls. All CPU s: of all tracked processes meanwhile.',
     'RAM: the most of the process of a call. GPU RAM: the most of all tracked processes.',
 )
-_LEAST_SAMPLES = 2
 _COARSE = 'GPU %: some calls are shorter than two samples, {:g} s apart. A smaller --sleep-time says more.'
 _MARKS = '~: an estimate from samples around it; >=, <=: a lower and an upper bound.'
 
@@ -264,7 +263,7 @@ def _region_lines(
     if any(cell[:1] in {'~', '>', '<'} for row in rows for name, cell in row.items() if name != 'name'):
         yield _MARKS
     if interval is not None and any(
-        one.gpu_utilization is not None and one.wall_time < _LEAST_SAMPLES * interval * one.calls for one in regions
+        one.gpu_utilization is not None and tree.has_short_calls(one, interval) for one in regions
     ):
         yield _COARSE.format(interval)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpu_tracker.recording.reading.model import Region
     from gpu_tracker.recording.reading.span_figures import SpanFigures
 
+_LEAST_SAMPLES = 2
 MOST_LEVELS = 32
 """Regions that lie deeper in each other are left out, and counted."""
 
@@ -86,6 +87,11 @@ def merged(regions: Sequence[Region]) -> tuple[list[Node], int]:
             node.regions.append(one)
             nodes[one.id] = node
     return list(_in_order(top)), left_out
+
+
+def has_short_calls(found: PathFigures, interval: float | None) -> bool:
+    """Return whether calls last less than two sampling intervals on average: the GPU in them is a guess."""
+    return found.wall_time < _LEAST_SAMPLES * found.calls * (interval or 0.0)
 
 
 def figures_of(node: Node, used: SpanFigures, duration: float | None) -> PathFigures:

@@ -199,7 +199,7 @@ class GpuFigures:
         return *sizes, self._counted.memory_used, self._counted.latest_sum(self._devices), self._busy()
 
     def by_process(self) -> dict[int, int | None] | None:
-        """Return the bytes of each tracked process at the last reading; None if it is unknown who is on the GPUs."""
+        """Return the GPU memory of each tracked process in bytes; None if the driver lists no processes."""
         return None if self._attribution.is_unknown else self._by_process
 
     def _busy(self) -> float | None:
