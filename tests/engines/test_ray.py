@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpu_tracker.jobs.job_report import JobReport
+    from gpu_tracker.jobs.records import RankRecord
 
 WORKERS = 2
 
@@ -49,38 +50,38 @@ def cluster() -> Iterator[None]:
 
 def test_workers_run_under_gpu_tracker(tmp_path: Path):
     def work(number: int) -> dict[str, float]:  # what it uses has to be importable in the workers
-        open(f'{tmp_path}/{number}.began', 'w').close()
-        while not all(os.path.exists(f'{tmp_path}/{other}.began') for other in range(WORKERS)):
-            time.sleep(0.01)
         data = bytearray((number + 1) * 20_000_000)
         end = time.process_time() + (number + 1) / 10
         while time.process_time() < end:
             pass
+        cpu = time.process_time()
+        open(f'{tmp_path}/{number}.done', 'w').close()
+        while not os.path.exists(f'{tmp_path}/all reported'):
+            time.sleep(0.05)
         del data
         ram = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        return {'pid': os.getpid(), 'cpu': time.process_time(), 'ram': ram}
+        return {'pid': os.getpid(), 'cpu': cpu, 'end_cpu': time.process_time(), 'ram': ram}
 
     folder = tmp_path / 'the job'
     words = gpu_tracker.ray.py_executable(folder, '--st=0.1')
     task = ray.remote(max_calls=1)(work).options(runtime_env={'py_executable': words})
-    truth = {one['pid']: one for one in ray.get([task.remote(number) for number in range(WORKERS)])}
-    report = eventually(lambda: _ended(folder))
-    assert report.jobs == (ray.get_runtime_context().get_job_id(),)
-    assert (report.launchers, report.ranks_started) == (('ray',), WORKERS)
+    running = [task.remote(number) for number in range(WORKERS)]
+    eventually(lambda: all((tmp_path / f'{number}.done').exists() for number in range(WORKERS)))
+    done = time.time()
     # Ray kills what is left of a worker after its end: on a loaded machine gpu-tracker, before its last report.
-    assert report.states['ended'] + report.states['lost'] == WORKERS
-    records, _ = read_folder(str(folder))
+    records = eventually(lambda: _reported_since(folder, done + 1))
+    (tmp_path / 'all reported').touch()
+    truth = {one['pid']: one for one in ray.get(running)}
     assert {record.pid for record in records} == set(truth)
     for record in records:
         own = truth[record.pid]
         ram, cpu = record.figure('ram', 'combined', 0), record.figure('cpu', 'combined', 0)
-        if record.ended is None and ram is None:
-            continue  # killed before its first report
-        assert ram <= own['ram'] + 3 * MEGABYTE
-        assert cpu <= own['cpu'] + 1
-        if record.ended is not None:  # else these are the figures of an earlier report
-            assert ram >= own['ram'] - 3 * MEGABYTE
-            assert cpu >= own['cpu'] - 0.02
+        assert own['ram'] - 3 * MEGABYTE <= ram <= own['ram'] + 3 * MEGABYTE
+        assert own['cpu'] - 0.02 <= cpu <= own['end_cpu'] + 1
+    report = eventually(lambda: _ended(folder))
+    assert report.jobs == (ray.get_runtime_context().get_job_id(),)
+    assert (report.launchers, report.ranks_started) == (('ray',), WORKERS)
+    assert report.states['ended'] + report.states['lost'] == WORKERS
 
 
 def test_actors_track_themselves(tmp_path: Path):
@@ -153,9 +154,14 @@ except gpu_tracker.errors.MissingPackageError as error:
     assert text.endswith(f'): {install_command("ray")}')
 
 
+def _reported_since(folder: Path, moment: float) -> list[RankRecord] | None:
+    """Return the records of all workers once each has been written after this moment."""
+    records, _ = read_folder(str(folder))
+    return records if len(records) == WORKERS and all(record.updated > moment for record in records) else None
+
+
 def _ended(folder: Path) -> JobReport | None:
-    """Return the report of a job once none of its ranks runs, and there are figures of all that Ray has not killed."""
+    """Return the report of a job once none of its ranks runs, and there are figures of all of them."""
     report = gpu_tracker.load_job(folder)
-    ended = [rank for rank in report.ranks if rank.state == 'ended']
-    is_there = not report.is_running and all(rank.max_ram.value is not None for rank in ended)
+    is_there = not report.is_running and all(rank.max_ram.value is not None for rank in report.ranks)
     return report if is_there else None
