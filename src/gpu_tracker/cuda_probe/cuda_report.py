@@ -29,12 +29,12 @@ _IDENTITY = ('pid', 'run', 'name', 'symbol', 'file', 'address')
 class KernelVariant:
     """A kernel as it was compiled for one generation of GPUs.
 
-    :ivar sm: SM version: 90 is compute capability 9.0.
-    :ivar feature: Suffix of the SM version: ``a`` in sm_90a, usually empty.
-    :ivar registers: Registers of a thread.
+    :ivar sm: SM version as a number: 90 means compute capability 9.0.
+    :ivar feature: Suffix of the SM version, such as ``a`` in sm_90a. Usually empty.
+    :ivar registers: Number of registers per thread.
     :ivar code_size_bytes: Size of the machine code.
-    :ivar static_shared_bytes: Static shared memory of a block.
-    :ivar constant_bytes: Constant memory, including parameters.
+    :ivar static_shared_bytes: Static shared memory per block.
+    :ivar constant_bytes: Constant memory of the kernel, including its parameters.
     """
 
     sm: int
@@ -49,9 +49,9 @@ class KernelVariant:
 class KernelReport(CUDAKernel):
     """The launches of one kernel by one process, and the compiled variants of the kernel.
 
-    :ivar symbol: Mangled name.
+    :ivar symbol: Mangled name of the kernel.
     :ivar address: Address of the kernel's host function, or the kernel's handle.
-    :ivar variants: One for each SM version; empty if its file is unreadable or has only PTX.
+    :ivar variants: The kernel as compiled for each SM version. Empty if the program file is unreadable or has only PTX.
     """
 
     symbol: str | None
@@ -61,11 +61,11 @@ class KernelReport(CUDAKernel):
 
 @dataclass(frozen=True, slots=True)
 class ProcessReport(CUDAProcess):
-    """The CUDA calls of one program. A process that executes another program gets a new record.
+    """The CUDA calls of one program. If a process executes another program, each program has a report.
 
-    :ivar run: Number of this record, the same in all reports of one probe.
-    :ivar kernels: The most launched kernels first, see ``kernels_told`` in
-        :class:`gpu_tracker.cuda_probe.limits.Limits`.
+    :ivar run: Number of this program run, the same in all reports of one probe.
+    :ivar kernels: Kernels with the most launches or time, most launched first. The limit ``kernels_told`` in
+        :class:`gpu_tracker.cuda_probe.limits.Limits` sets how many.
     """
 
     run: int
@@ -76,13 +76,14 @@ class ProcessReport(CUDAProcess):
 class CudaReport:
     """The report of a probe.
 
-    :ivar seconds: Time for which calls were counted.
-    :ivar engine: How the probe was attached: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
-    :ivar processes: Programs in the order of their first CUDA calls.
+    :ivar seconds: Time during which the probe counted calls.
+    :ivar engine: The Linux interface that attached the probe: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
+    :ivar processes: Programs that called CUDA, in the order of their first CUDA calls.
     :ivar devices: GPUs of this machine.
-    :ivar events: Calls that were read one by one, with their times. Durations are computed from them.
-    :ivar events_lost: Calls that were missed because the buffer was full. Counts and bytes include them.
-    :ivar notes: Sentences on missing or inexact figures.
+    :ivar events: Number of calls whose times the probe read. Durations are computed from these times.
+    :ivar events_lost: Number of calls without times because the buffer was full. Counts and bytes
+        include these calls.
+    :ivar notes: Sentences that name missing or inexact figures.
     """
 
     seconds: float

@@ -3,23 +3,22 @@
 The rules; an earlier rule overrides a later one (also in ``docs/``):
 
 1. When the monitor ends, all programs are stopped.
-2. While a user is active, all programs are stopped. Idle times start again when no user is active.
-3. If somebody else uses a GPU, or the GPU is otherwise busy or gone, the program on it is stopped. The GPU's idle time
-   starts again when the GPU is idle.
-4. If a program is removed from the file, or its ``gpus``, ``cmd``, ``dir``, ``log``, ``env``, ``user`` or
-   ``use_uuids`` change, it is stopped. A changed program starts again at once. Changed times stop nothing and apply at
-   once.
-5. When a program ends by itself, it waits before it starts again. After exit code 0 it waits ``interval_seconds`` at
-   most. Each further failure doubles the wait, up to 300 s. Exit code 0, a run of at least 300 s or a change of the
-   program ends the doubling.
-6. If all GPUs have been idle long enough for a program for ``ALL``, the programs for some GPUs are stopped, and this
-   program starts. While it rests, they do not start. Its last run, if any, must have worked: it lasted at least 300 s,
-   or at least 2 s with exit code 0. Of several programs for ``ALL``, the first in the file that does not rest starts.
-7. If the last run of a program for ``ALL`` did not work, the program waits until no program is on any GPU. So a crash
-   loop cannot stop the others for ever.
-8. A program for some GPUs starts on all of them when they have been idle long enough. None of them may run another
-   program of the monitor. Of several programs for one GPU, the first in the file gets the GPU. It replaces no running
+2. While a user is active, all programs are stopped. Idle times begin at 0 when no user is active any more.
+3. If a GPU is in use by others, busy or gone, the program on the GPU is stopped. When the GPU is idle again, its idle
+   time begins at 0.
+4. If a program is removed from the file, the program is stopped. If the program's ``gpus``, ``cmd``, ``dir``, ``log``,
+   ``env``, ``user`` or ``use_uuids`` change, the program is stopped and starts again at once. Changes of other keys stop no
    program.
+5. A program that ends by itself rests for ``restart_backoff_seconds`` before the next start. After exit code 0, the
+   rest is at most ``interval_seconds``. Each further failure doubles the rest, up to 300 s. The doubling ends after
+   exit code 0, after a run of at least 300 s or when the program changes.
+6. A program for ``ALL`` has priority when all GPUs have been idle long enough. The programs for some GPUs are then
+   stopped, and the program for ``ALL`` starts. While the program for ``ALL`` rests, no program for some GPUs starts. Of
+   several programs for ``ALL``, the first in the file that does not rest starts.
+7. A program for ``ALL`` loses its priority if its last run failed within 300 s or lasted less than 2 s. The program
+   then starts only when no other program runs on any GPU. So a crash loop cannot block the other programs.
+8. A program for some GPUs starts when all these GPUs have been idle long enough and run no other program of the
+   monitor. If several programs could start on a GPU, the first in the file starts.
 
 The idle time of a GPU counts from the first of the polls that have shown it idle, and no user active, without a break.
 """
