@@ -29,10 +29,10 @@ _HAS_RUN = 'The command has run, and ended with exit code {}.'
 
 
 class CommandResult(NamedTuple):
-    """The exit code of a command and what the command used: a pair.
+    """A pair: exit code of a command, and resources that the command used.
 
-    :ivar exit_code: The exit code; -n if signal n ended the command.
-    :ivar resource_usage: What the command used: a :class:`~gpu_tracker.ResourceUsage`.
+    :ivar exit_code: Exit code, or -n if signal n ended the command.
+    :ivar resource_usage: Resources that the command used (:class:`~gpu_tracker.ResourceUsage`).
     """
 
     exit_code: int
@@ -40,9 +40,9 @@ class CommandResult(NamedTuple):
 
 
 class CommandInterrupted(KeyboardInterrupt):
-    """A ``KeyboardInterrupt`` while a command ran. The command was interrupted too and has ended.
+    """Raised if Ctrl-C interrupts :func:`~gpu_tracker.run`. The command was also interrupted, and has ended.
 
-    :ivar result: Exit code and use of the interrupted command: a :class:`.CommandResult`.
+    :ivar result: Exit code and resources of the interrupted command (:class:`.CommandResult`).
     """
 
     def __init__(self, result: CommandResult) -> None:
@@ -60,21 +60,21 @@ def run(
     env: Mapping[str, str] | None = None,
     **options: Unpack[TrackerOptions],
 ) -> CommandResult:
-    """Run a command and return a :class:`.CommandResult`: its exit code and what the command used.
+    """Run a command, and return a :class:`.CommandResult`: the exit code and the used resources.
 
-    The figures are as exact as those of ``gpu-tracker CMD``. Nothing is printed. Several threads may call ``run`` at
-    once.
+    The figures are as exact as on the command line. No report is printed. Several threads may call ``run`` at the same
+    time.
 
-    :param command: The words of the command, as a list. No shell reads them.
-    :param stdin: The same as for :func:`subprocess.run`, like ``stdout``, ``stderr``, ``cwd`` and ``env``. ``PIPE``
-        raises ``ValueError``.
-    :param options: Parameters of :class:`~gpu_tracker.Tracker`, without ``process_id``.
-    :raises OSError: if the command cannot be started, such as ``FileNotFoundError``.
-    :raises ValueError: if a parameter cannot be used. The command was not started.
-    :raises RuntimeError: if nothing can be measured. On Linux the command was not started; elsewhere it was ended. If
-        the command ended without a result, a note of the error has the command's exit code.
-    :raises gpu_tracker.tracked_command.CommandInterrupted: on Ctrl-C, which also interrupts the command. Any other
-        exception ends the command with SIGKILL.
+    :param command: Program and arguments, as a list of strings. No shell is used.
+    :param stdin: As in :func:`subprocess.run`, and so are ``stdout``, ``stderr``, ``cwd`` and ``env``. ``PIPE`` raises
+        ``ValueError``.
+    :param options: Parameters of :class:`~gpu_tracker.Tracker`, except ``process_id``.
+    :raises OSError: if the command cannot be started, for example ``FileNotFoundError``.
+    :raises ValueError: if a parameter has an invalid value.
+    :raises RuntimeError: if measuring fails. On Linux, the command is then not started; on other systems, the command
+        is killed. If the command has run to its end, the exception's ``__notes__`` contain the exit code.
+    :raises gpu_tracker.tracked_command.CommandInterrupted: on Ctrl-C, which also interrupts the command. After any
+        other exception, the command is killed.
     """
     if isinstance(command, str | bytes | os.PathLike):
         raise TypeError(f"run takes a list of words, such as ['sort', 'numbers'], not {command!r}; no shell splits it")

@@ -45,18 +45,18 @@ def track(  # noqa: D103, F811
 def track(  # noqa: F811
     function: Any = None, /, *, report: Report | None = None, **options: Unpack[TrackerOptions]
 ) -> Any:
-    """Track each call of a function. A decorator, with or without parameters.
+    """Measure each call of the decorated function. Write ``@track`` or ``@track(...)``.
 
-    When a call ends, a summary is printed on standard error, or the result is passed to ``report``. What the function
-    returns or raises stays the same. If nothing can be measured, a warning is logged and the function runs.
+    After each call, a summary is printed on standard error, or ``report`` gets the result. The return value and the
+    exceptions of the function stay the same. If measuring fails, a warning is logged and the function still runs.
 
-    Functions, coroutine functions and methods can be decorated, generators cannot. A recursive call counts as part of
-    the outermost call. The whole process is measured: two calls at the same time each report what both used.
+    You can decorate functions, coroutine functions and methods. A recursive call is measured as part of the outermost
+    call. The whole process is measured: if two calls overlap, both results include the resources of both calls.
 
-    :param report: Called with the :class:`~gpu_tracker.ResourceUsage` of each call.
-    :param options: Parameters of :class:`~gpu_tracker.Tracker`, without ``process_id``.
-    :raises TypeError: if ``function`` cannot be tracked.
-    :raises ValueError: if a parameter cannot be used.
+    :param report: Function that gets the :class:`~gpu_tracker.ResourceUsage` of each call.
+    :param options: Parameters of :class:`~gpu_tracker.Tracker`, except ``process_id``.
+    :raises TypeError: if the decorated object cannot be tracked, such as a generator.
+    :raises ValueError: if a parameter has an invalid value.
     """
     if 'process_id' in options:
         raise TypeError('track measures the process that calls the function: it takes no process_id')

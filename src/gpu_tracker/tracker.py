@@ -22,40 +22,41 @@ if TYPE_CHECKING:
 
 
 class Tracker:
-    """Measures what a process and everything it starts use, from :meth:`start` to :meth:`stop`.
+    """Measures the resources that a process and its descendants use, from :meth:`start` to :meth:`stop`.
 
-    As a context manager, a tracker measures the block. The result is there even if the block raises an exception.
-    Reading the result before the end raises ``RuntimeError``.
+    In a ``with`` statement, a tracker measures the block. The result can be read after the block, even after an
+    exception. Before :meth:`stop`, reading the result raises ``RuntimeError``.
 
     :param sleep_time: Seconds between two samples.
-    :param ram_unit: ``bytes``, ``kilobytes``, ``megabytes``, ``gigabytes`` or ``terabytes`` (decimal).
-    :param gpu_ram_unit: Unit of GPU RAM, with the names of ``ram_unit``.
+    :param ram_unit: ``bytes``, ``kilobytes``, ``megabytes``, ``gigabytes`` or ``terabytes`` (powers of 1,000).
+    :param gpu_ram_unit: Unit of GPU RAM: the same names as for ``ram_unit``.
     :param time_unit: ``seconds``, ``minutes``, ``hours`` or ``days``.
-    :param n_expected_cores: Cores that count as 100 % of the hardware. None: all cores. ``'allowed'``: the cores that
-        affinity and quotas allow; 1.5 cores count as 2.
-    :param gpu_uuids: UUIDs of the GPUs whose utilization counts. None: all.
+    :param n_expected_cores: Number of cores that means 100 % CPU utilization. Default: all cores. ``'allowed'``: all
+        cores that CPU affinity and quotas allow, rounded up.
+    :param gpu_uuids: Measure utilization only of the GPUs with these UUIDs. Default: all GPUs.
     :param disable_logs: Log no warnings.
-    :param process_id: The process to track. None: this process.
-    :param resource_usage_file: Write the result so far to this JSON file and, at the end, the complete result.
-    :param n_join_attempts: How often :meth:`stop` waits for a sampler that does not end.
-    :param join_timeout: Seconds that :meth:`stop` waits each time.
-    :param gpu_brand: GPUs to measure: ``nvidia``, ``amd``, ``intel``, ``drm`` (every GPU with a DRM driver) or several.
-        None: all GPUs, but an integrated GPU only once a tracked process has memory on it.
-    :param max_overhead_percent: The most CPU time for the sampler, in percent of one core on average. Above this limit,
-        samples are skipped, with one warning.
-    :param cuda: Report CUDA calls. This needs libbpf and the right to load BPF programs.
-    :param sections: More sections to report: ``cuda``, ``io``, ``energy``, ``gpu_activity``.
-    :param tracking_file: Record the run in this SQLite file. A name with ``.csv`` records only the samples. An older
-        recording is renamed.
-    :param overwrite: Replace an older recording instead of renaming it.
-    :param per_process: Record each process too. This needs a recording.
-    :param job_folder: Folder for the reports of all ranks of a job.
-    :param job: Job and rank: a :class:`~gpu_tracker.JobIdentity`. None: read them from the launcher's variables.
-    :raises ValueError: if a parameter cannot be used. The message names the accepted values.
+    :param process_id: ID of the process to track. Default: the current process.
+    :param resource_usage_file: Write the result to this JSON file, during and after the run.
+    :param n_join_attempts: How many times :meth:`stop` waits for the last sample.
+    :param join_timeout: Longest duration of each wait in :meth:`stop`, in seconds.
+    :param gpu_brand: Brands of GPUs to measure: ``nvidia``, ``amd``, ``intel``, ``drm`` (every GPU with a DRM driver)
+        or a list. Default: all GPUs, and integrated GPUs if a tracked process uses their memory.
+    :param max_overhead_percent: Highest mean CPU time for taking samples, in percent of one core. Above this limit, the
+        tracker skips samples and logs one warning.
+    :param cuda: Report CUDA calls. Tracing needs libbpf and the right to load BPF programs.
+    :param sections: Optional sections of the result: ``cuda``, ``io``, ``energy``, ``gpu_activity``.
+    :param tracking_file: Record the run in this SQLite file, or the samples in this ``.csv`` file. An existing
+        recording with this name is renamed.
+    :param overwrite: Overwrite an existing recording.
+    :param per_process: Also record each process separately. Requires ``tracking_file`` or ``job_folder``.
+    :param job_folder: Folder in which all ranks of a job write their reports.
+    :param job: Job and rank of the process (:class:`~gpu_tracker.JobIdentity`). Default: values from the launcher's
+        environment variables.
+    :raises ValueError: if a parameter has an invalid value. The message lists the valid values.
     """
 
     class State(enum.Enum):
-        """The state of a tracker."""
+        """Whether a tracker is new, started or stopped."""
 
         NEW = 'new'
         STARTED = 'started'
@@ -114,10 +115,10 @@ class Tracker:
             self.stop()
 
     def start(self) -> None:
-        """Start tracking; return after the first sample.
+        """Start tracking, and return after the first sample.
 
-        :raises RuntimeError: if the tracker was started before, or nothing can be measured.
-        :raises ValueError: if the process or a GPU does not exist.
+        :raises RuntimeError: if the tracker was already started, or if measuring fails.
+        :raises ValueError: if the process to track or a GPU in ``gpu_uuids`` does not exist.
         """
         if self.state is not self.State.NEW:
             message = f'This tracker was started already (it is {self.state.name}); make a new one for another run.'
@@ -130,9 +131,9 @@ class Tracker:
         self._run.notify_first()
 
     def stop(self) -> None:
-        """Stop tracking. The result is available afterwards.
+        """Stop tracking, and make the result available.
 
-        :raises RuntimeError: if the tracker does not run, or another process started it.
+        :raises RuntimeError: if the tracker is not running, or was started in another process.
         """
         if self.state is not self.State.STARTED:
             reason = (
@@ -150,11 +151,11 @@ class Tracker:
             self.state = self.State.STOPPED
 
     def so_far(self) -> ResourceUsage:
-        """Return the result so far, about 1 s old at most. Tracking goes on.
+        """Return the result so far, and continue tracking. The result is at most about 1 s old.
 
-        The result's ``lower_bounds`` lists all sums and maxima, because they may still rise.
+        Sums and maxima may still grow, so ``lower_bounds`` lists all of them.
 
-        :raises RuntimeError: before the start and after the end.
+        :raises RuntimeError: if the tracker is not running.
         """
         if self.state is not self.State.STARTED:
             message = f'This tracker does not run (it is {self.state.name}); so_far() needs one between start and stop.'
@@ -163,19 +164,19 @@ class Tracker:
 
     @property
     def resource_usage(self) -> ResourceUsage:
-        """What the processes used: a :class:`~gpu_tracker.ResourceUsage`."""
+        """Result of the run (:class:`~gpu_tracker.ResourceUsage`)."""
         if self._usage is None:
             self._usage = self._ended_run().usage()
         return self._usage
 
     @property
     def sampling(self) -> Sampling:
-        """How many samples the run had, and which figures may be too low: a :class:`.Sampling`."""
+        """Number of samples, and figures that may be too low (:class:`.Sampling`)."""
         return self._ended_run().sampling()
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """The :class:`.Region` calls of this process, in the order of their starts. No recording is needed."""
+        """Calls of regions in this process, sorted by start (:class:`.Region`). No recording is needed."""
         run = self._ended_run()
         if self._regions is None:
             self._regions = run.files.regions()

@@ -39,10 +39,10 @@ _MEMORY = {
 
 @dataclass(frozen=True, slots=True)
 class CUDAFigures:
-    """CUDA calls of several programs. All other fields mean the same as in :class:`CUDAProcess`.
+    """CUDA calls of several programs together. :class:`CUDAProcess` explains the other fields.
 
     :ivar processes: Number of programs that called CUDA.
-    :ivar memory_max: Peak of allocated GPU memory. With several programs, their sum is read once a second.
+    :ivar memory_max: Peak of allocated GPU memory. For several programs, the sum is measured once a second.
     :ivar failed_calls: Number of calls that returned an error.
     """
 
@@ -64,10 +64,10 @@ class CUDAFigures:
 
 @dataclass(frozen=True, slots=True)
 class CUDADevice:
-    """CUDA calls of one program on one GPU. All other fields mean the same as in :class:`CUDAProcess`.
+    """CUDA calls of one program on one GPU. :class:`CUDAProcess` explains the other fields.
 
-    :ivar ordinal: Number that the program uses for the GPU. None: unknown.
-    :ivar uuid: UUID of the GPU. None: unknown.
+    :ivar ordinal: Number of the GPU inside the program (CUDA device ordinal), or None if unknown.
+    :ivar uuid: UUID of the GPU, or None if unknown.
     """
 
     ordinal: int | None
@@ -92,10 +92,10 @@ class CUDADevice:
 
 @dataclass(frozen=True, slots=True)
 class CUDAKernel:
-    """One CUDA kernel: its ``name`` in the source, its ``file`` and its number of ``launches``.
+    """One CUDA kernel: ``name`` in the source code, binary ``file`` and number of ``launches``.
 
-    :ivar mean_threads: Mean number of threads of a launch.
-    :ivar span_seconds: The kernel's part of the program's ``launch_to_sync_seconds``.
+    :ivar mean_threads: Mean number of GPU threads per launch.
+    :ivar span_seconds: Estimated share of this CUDA kernel in the program's ``launch_to_sync_seconds``.
     """
 
     name: str
@@ -107,7 +107,7 @@ class CUDAKernel:
 
 @dataclass(frozen=True, slots=True)
 class CUDAFailure:
-    """Calls of a CUDA ``function`` that failed with one ``error`` number (``error_name``), and their ``count``."""
+    """Failed calls of one ``function`` with the same ``error`` number (``error_name``); ``count`` is their number."""
 
     function: str
     error: int
@@ -117,29 +117,32 @@ class CUDAFailure:
 
 @dataclass(frozen=True, slots=True)
 class CUDAProcess:
-    """CUDA calls of one program: its ``pid``, ``name``, ``command``, ``control_group`` and ``container``.
+    """CUDA calls of one program (``pid``, ``name``, ``command``, ``control_group``, ``container``).
 
     :ivar ended: Whether the program has ended.
-    :ivar seconds: Time from the program's first CUDA call to its end.
-    :ivar launches: Number of successful kernel launches, CUDA graphs included; also ``launches_per_second``.
-    :ivar graph_launches: Number of launched CUDA graphs.
-    :ivar active_percent: Share of ``seconds`` between a launch and the synchronisation that waited for the launch.
-    :ivar used_cores: CUDA cores that the launched work could fill at most, on average.
-    :ivar mean_threads: Mean number of threads of a launch.
-    :ivar streams: Number of CUDA streams with launches.
+    :ivar seconds: Seconds from the program's first CUDA call to the end of the program.
+    :ivar launches: Number of successful kernel launches, including kernels in CUDA graphs (rate:
+        ``launches_per_second``).
+    :ivar graph_launches: Number of launches of CUDA graphs.
+    :ivar active_percent: ``launch_to_sync_seconds`` in percent of ``seconds``.
+    :ivar used_cores: Upper limit for the mean number of CUDA cores in use.
+    :ivar mean_threads: Mean number of GPU threads per kernel launch.
+    :ivar streams: Number of CUDA streams that launched work.
     :ivar synchronisations: Number of calls that waited for a CUDA stream, a device or a CUDA event.
-    :ivar synchronising_seconds: Time inside synchronisation calls, summed over threads.
-    :ivar copies: Number of successful blocking copies.
-    :ivar launch_to_sync_seconds: Time from launches to the synchronisations that waited for them. It is not GPU time.
-    :ivar allocations: Number of successful allocations; ``allocated`` is their total size.
-    :ivar frees: Number of frees of observed allocations; ``freed`` is their total size.
-    :ivar memory_current: GPU memory that is allocated now; 0 after the program's end. The peak is ``memory_max``.
-    :ivar memory_leaked: GPU memory that was not freed before the program's end; None while the program runs.
-    :ivar host_allocations: Number of allocations of page-locked RAM; also ``host_memory_current`` and
-        ``host_memory_max``.
-    :ivar devices: Calls by GPU: :class:`.CUDADevice`.
-    :ivar kernels: Kernels with the most launches or time: :class:`.CUDAKernel`. ``kernels_total`` counts all kernels.
-    :ivar failures: Failed calls by function and error, most frequent first: :class:`.CUDAFailure`.
+    :ivar synchronising_seconds: Seconds that threads spent in synchronisation calls, added up.
+    :ivar copies: Number of successful blocking memory copies.
+    :ivar launch_to_sync_seconds: Time from launches to the calls that waited for the launched work. The GPU may have
+        finished the work earlier.
+    :ivar allocations: Number of successful allocations of GPU memory (total size: ``allocated``).
+    :ivar frees: Number of times that counted allocations were freed (total size: ``freed``).
+    :ivar memory_current: GPU memory that is allocated now (peak: ``memory_max``), or 0 after the program's end.
+    :ivar memory_leaked: GPU memory that was not freed before the program's end, or None while the program runs.
+    :ivar host_allocations: Number of allocations of page-locked RAM (size now: ``host_memory_current``, peak:
+        ``host_memory_max``).
+    :ivar devices: CUDA calls on each GPU (:class:`.CUDADevice`).
+    :ivar kernels: CUDA kernels with the most launches or time (:class:`.CUDAKernel`). ``kernels_total`` counts all CUDA
+        kernels.
+    :ivar failures: Failed calls, grouped by function and error, most frequent first (:class:`.CUDAFailure`).
     """
 
     pid: int
@@ -178,7 +181,7 @@ class CUDAProcess:
 
 @dataclass(frozen=True, slots=True)
 class CUDAGpu:
-    """A GPU: ``uuid``, ``vendor``, ``model``, ``driver``, ``mig`` (MIG profile), CUDA ``cores`` and ``memory``."""
+    """A GPU: ``uuid``, ``vendor``, ``model``, ``driver``, MIG profile (``mig``), number of ``cores``, ``memory``."""
 
     uuid: str
     vendor: str
@@ -191,13 +194,13 @@ class CUDAGpu:
 
 @dataclass(frozen=True, slots=True)
 class CUDAUsage:
-    """:class:`.CUDAFigures` of ``main``, ``descendants`` and ``combined``. Memory is in ``unit``.
+    """CUDA calls of ``main``, ``descendants`` and ``combined`` (:class:`.CUDAFigures`). Memory is in ``unit``.
 
-    :ivar problem: Why figures are missing or end early.
-    :ivar engine: The kernel interface that observed the calls: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
-    :ivar seconds: How long calls were observed.
-    :ivar processes: Programs that called CUDA, in the order of their first calls: :class:`.CUDAProcess`.
-    :ivar gpus: Known GPUs: :class:`.CUDAGpu`.
+    :ivar problem: Reason why figures are missing or tracing stopped early.
+    :ivar engine: Linux interface that traced the calls: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
+    :ivar seconds: How many seconds CUDA calls were traced.
+    :ivar processes: Programs that called CUDA, sorted by their first call (:class:`.CUDAProcess`).
+    :ivar gpus: GPUs that these programs used (:class:`.CUDAGpu`).
     :ivar notes: Sentences about missing or inexact figures.
     """
 

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a run was sampled. ``str()`` returns it as text.
+    """Number and regularity of the samples in a run. ``str()`` returns a text.
 
     :ivar samples: Number of samples.
-    :ivar late: Number of samples that began late because the machine was busy.
-    :ivar skipped: Number of samples left out, because the previous sample took too long or ``max_overhead_percent`` was
-        reached.
-    :ivar mean_interval: Mean seconds between two regular samples.
-    :ivar cpu_seconds: CPU time of the sampler.
-    :ivar lower_bounds: Figures that may be too low, by path, with the reasons.
+    :ivar late: Number of samples that began later than planned.
+    :ivar skipped: Number of samples skipped because the previous sample took too long, or because of
+        ``max_overhead_percent``.
+    :ivar mean_interval: Mean time between two planned samples, in seconds.
+    :ivar cpu_seconds: CPU time for taking samples.
+    :ivar lower_bounds: Figures that may be too low, as a dictionary from name to reason.
     """
 
     samples: int

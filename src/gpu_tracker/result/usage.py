@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RSSValues:
-    """Peak resident memory (RSS). Each field has its peak at its own time.
+    """Peak resident memory (RSS). The fields may reach their peaks at different times.
 
-    :ivar total_rss: All resident memory. A page that several processes share counts once.
-    :ivar private_rss: Memory that only one process has mapped. None except on Linux.
-    :ivar shared_rss: Memory that several processes have mapped, counted once. None except on Linux.
+    :ivar total_rss: All resident memory. A page shared by several processes counts once.
+    :ivar private_rss: Memory that only one process has mapped. Known only on Linux.
+    :ivar shared_rss: Memory that several processes have mapped, counted once. Known only on Linux.
     """
 
     total_rss: float | None
@@ -34,7 +34,7 @@ class RSSValues:
 
 @dataclass(frozen=True, slots=True)
 class MaxRAM:
-    """Peak RAM in ``unit``: :class:`RSSValues` of ``main``, ``descendants`` and ``combined``.
+    """Peak RAM in ``unit``. ``main``, ``descendants`` and ``combined`` are :class:`RSSValues`.
 
     ``system`` is the peak RAM of all programs. ``system_capacity`` is the RAM of the machine.
     """
@@ -49,10 +49,10 @@ class MaxRAM:
 
 @dataclass(frozen=True, slots=True)
 class MaxGPURAM:
-    """Peak GPU RAM of all GPUs together, in ``unit``; 0.0 without a GPU.
+    """Peak GPU RAM of all GPUs together, in ``unit``. Without a GPU, the peaks are 0.0.
 
-    ``system`` is the peak of all programs, and ``system_capacity`` the memory of all GPUs. The others are ``main``,
-    ``descendants`` and ``combined``.
+    ``system`` is the peak of all programs. ``system_capacity`` is the memory of all GPUs. ``main``, ``descendants`` and
+    ``combined`` are peaks of the tracked processes.
     """
 
     unit: str
@@ -65,10 +65,11 @@ class MaxGPURAM:
 
 @dataclass(frozen=True, slots=True)
 class ProcessingUnitPercentages:
-    """Peak (``max``) and mean utilization of cores or GPUs.
+    """Peak (``max``) and mean utilization of CPU cores or GPUs.
 
-    ``max_sum_percent`` and ``mean_sum_percent`` are sums: two busy cores are 200. ``max_hardware_percent`` and
-    ``mean_hardware_percent`` are these sums, divided by the expected cores or GPUs.
+    ``max_sum_percent`` and ``mean_sum_percent`` add up all cores or GPUs: two busy cores are 200 %.
+    ``max_hardware_percent`` and ``mean_hardware_percent`` are these sums, divided by the expected number of cores or
+    GPUs.
     """
 
     max_sum_percent: float | None
@@ -79,11 +80,12 @@ class ProcessingUnitPercentages:
 
 @dataclass(frozen=True, slots=True)
 class CPUUtilization:
-    """:class:`ProcessingUnitPercentages` of ``system``, ``main``, ``descendants`` and ``combined``.
+    """CPU utilization of ``system``, ``main``, ``descendants`` and ``combined`` (:class:`ProcessingUnitPercentages`).
 
-    :ivar system_core_count: Logical cores of the machine. The hardware percentages of ``system`` are of these.
-    :ivar n_expected_cores: Expected cores. The hardware percentages of the tracked processes are of these.
-    :ivar main_n_threads: Most threads of main in one sample; also ``descendants_n_threads`` and ``combined_n_threads``.
+    :ivar system_core_count: Number of logical cores of the machine: 100 % hardware utilization of ``system``.
+    :ivar n_expected_cores: Number of cores that means 100 % hardware utilization of the tracked processes.
+    :ivar main_n_threads: Highest number of threads of ``main`` in one sample. ``descendants_n_threads`` and
+        ``combined_n_threads`` count ``descendants`` and ``combined``.
     """
 
     system_core_count: int | None
@@ -102,8 +104,8 @@ class GPUUtilization:
     """GPU utilization by all programs, not only yours.
 
     :ivar system_gpu_count: Number of GPUs of the machine.
-    :ivar n_expected_gpus: Number of GPUs that ``gpu_percentages`` adds up.
-    :ivar gpu_percentages: Utilization of the expected GPUs; 0.0 without a GPU.
+    :ivar n_expected_gpus: Number of GPUs in the sums of ``gpu_percentages``.
+    :ivar gpu_percentages: Utilization of the measured GPUs, or 0.0 without a GPU.
     """
 
     system_gpu_count: int | None
@@ -123,7 +125,7 @@ class GPUMemory:
 
 @dataclass(frozen=True, slots=True)
 class GPUPercentages:
-    """Utilization of one GPU, the share of time in which a kernel ran: ``max_percent`` and ``mean_percent``."""
+    """Utilization of one GPU (``max_percent``, ``mean_percent``): share of time in which any GPU kernel ran."""
 
     max_percent: float | None
     mean_percent: float | None
@@ -131,17 +133,17 @@ class GPUPercentages:
 
 @dataclass(frozen=True, slots=True)
 class GPUUse:
-    """What a run used of one GPU, with the ``uuid`` and ``name`` of the GPU.
+    """Use of one GPU by a run. ``uuid`` and ``name`` identify the GPU.
 
-    ``index`` counts the GPUs of one ``vendor`` from 0, in the order of the PCI bus.
+    ``index`` is the number of the GPU among all GPUs of the same ``vendor``, from 0, in PCI bus order.
 
     :ivar unit: Unit of ``capacity`` and ``max_ram``.
-    :ivar capacity: Memory of the GPU; None in MIG mode.
-    :ivar max_ram: Peak memory in use: :class:`.GPUMemory`.
-    :ivar utilization: Utilization by all programs: :class:`.GPUPercentages`.
-    :ivar own_utilization: Utilization by the tracked processes: :class:`.GPUPercentages`. None in MIG mode, in
-        containers with their own process IDs, and if the driver does not report it.
-    :ivar others_used_it: Whether other processes used the GPU. None: unknown, because some processes may be hidden.
+    :ivar capacity: Memory size of the GPU, or None in MIG mode.
+    :ivar max_ram: Peak memory in use (:class:`.GPUMemory`).
+    :ivar utilization: Utilization by all programs (:class:`.GPUPercentages`).
+    :ivar own_utilization: Utilization by the tracked processes (:class:`.GPUPercentages`). Unknown in MIG mode, in
+        containers with their own process IDs, and with some drivers.
+    :ivar others_used_it: Whether untracked processes used the GPU, or None if some processes may be hidden.
     """
 
     index: int
@@ -166,19 +168,20 @@ class ComputeTime:
 
 @dataclass(frozen=True, slots=True)
 class IOValues:
-    """I/O of one or more processes. A peak rate is a mean over half a second or more.
+    """I/O of one or more processes. A peak rate is the highest mean over at least half a second.
 
-    :ivar read: Data read from storage, not from the page cache. Its peak rate is ``max_read_per_second``.
-    :ivar written: Data for storage, counted when they enter the page cache. Peak rate: ``max_written_per_second``.
-    :ivar cancelled: Part of ``written`` that was deleted before it reached storage (Linux).
-    :ivar read_by_calls: Data read by calls such as ``read(2)``, except sockets and mapped files. Peak rate:
-        ``max_read_by_calls_per_second``.
-    :ivar written_by_calls: Data written by calls. Peak rate: ``max_written_by_calls_per_second``.
-    :ivar minor_page_faults: Page faults without storage access (Linux).
-    :ivar major_page_faults: Page faults with storage access (Linux).
-    :ivar voluntary_context_switches: How often threads gave up a core to wait. Known for commands and for a process
-        that tracks itself.
-    :ivar involuntary_context_switches: How often the kernel took a core from a thread.
+    :ivar read: Data read from storage, not from the page cache (peak rate: ``max_read_per_second``).
+    :ivar written: Data written to files, counted when the data enter the page cache (peak rate:
+        ``max_written_per_second``).
+    :ivar cancelled: Part of ``written`` that never reached storage, because the file was deleted (Linux only).
+    :ivar read_by_calls: Data read by system calls such as ``read(2)``, without sockets and mapped files (peak rate:
+        ``max_read_by_calls_per_second``).
+    :ivar written_by_calls: Data written by system calls (peak rate: ``max_written_by_calls_per_second``).
+    :ivar minor_page_faults: Page faults without storage access (Linux only).
+    :ivar major_page_faults: Page faults with storage access (Linux only).
+    :ivar voluntary_context_switches: How often threads gave up their core to wait. Measured only for commands and for
+        processes that track themselves.
+    :ivar involuntary_context_switches: How often Linux interrupted a thread to run another thread.
     """
 
     read: float | None
@@ -198,9 +201,9 @@ class IOValues:
 
 @dataclass(frozen=True, slots=True)
 class IOUsage:
-    """:class:`.IOValues` of ``main``, ``descendants`` and ``combined``. Sizes are in ``unit``, rates per second.
+    """I/O of ``main``, ``descendants`` and ``combined`` (:class:`.IOValues`). Rates are in ``unit`` per second.
 
-    ``combined`` includes children that no sample found, if a process waited for them.
+    ``combined`` also includes children that ended between two samples, if their parent waited for their end.
     """
 
     unit: str
@@ -211,11 +214,11 @@ class IOUsage:
 
 @dataclass(frozen=True, slots=True)
 class GPUEnergy:
-    """Energy of one whole GPU: its ``uuid`` and ``joules``.
+    """Energy of one whole GPU: ``uuid`` and ``joules``.
 
-    ``joules`` is None for runs of less than 1 s, for MIG devices and for GPUs without a counter.
+    ``joules`` is None for runs shorter than 1 s, for MIG devices and for GPUs without an energy counter.
 
-    :ivar others_used_it: The same as in :class:`.GPUUse`.
+    :ivar others_used_it: Whether untracked processes used the GPU.
     """
 
     uuid: str
@@ -225,11 +228,11 @@ class GPUEnergy:
 
 @dataclass(frozen=True, slots=True)
 class EnergyUsage:
-    """Energy of the used devices in ``unit`` (joules). Nothing is estimated or divided between programs.
+    """Energy of the used GPUs and of the CPUs in ``unit`` (joules), for all programs together.
 
-    :ivar gpu: Energy of all used GPUs together; 0.0 if none was used.
-    :ivar gpus: Energy of each used GPU: :class:`.GPUEnergy`.
-    :ivar cpu_packages: Energy of all CPU packages, for all programs. On most systems, only root may read it.
+    :ivar gpu: Energy of all used GPUs together, or 0.0 if the run used no GPU.
+    :ivar gpus: Energy of each used GPU (:class:`.GPUEnergy`).
+    :ivar cpu_packages: Energy of all CPU packages. On most systems, only root may read this energy.
     """
 
     unit: str
@@ -240,18 +243,19 @@ class EnergyUsage:
 
 @dataclass(frozen=True, slots=True)
 class GPUActivity:
-    """Activity inside one GPU by all programs, from the GPU's own counters. A maximum is the highest mean of a second.
+    """Activity of the units inside one GPU, by all programs. A maximum is the highest mean over one second.
 
-    ``index``, ``vendor`` and ``uuid`` mean the same as in :class:`.GPUUse`.
+    ``index``, ``vendor`` and ``uuid`` identify the GPU, as in :class:`.GPUUse`.
 
-    :ivar gpu_instance: Number of the MIG GPU instance. None: the figures are of the whole GPU.
-    :ivar sm_mean_percent: Share of the multiprocessors (SMs) that were busy; also ``sm_max_percent``.
-    :ivar occupancy_mean_percent: Resident warps, as a share of all warps that fit; also ``occupancy_max_percent``.
-    :ivar tensor_mean_percent: Share of the time in which tensor cores were busy; also ``tensor_max_percent``.
-    :ivar dram_mean_percent: Share of the memory bandwidth that was used; also ``dram_max_percent``.
-    :ivar pcie_sent_mean_per_second: Data sent over PCIe, in ``unit``; also ``pcie_received_mean_per_second``.
-    :ivar nvlink_sent_mean_per_second: Data sent over NVLink, in ``unit``; also ``nvlink_received_mean_per_second``.
-    :ivar problem: Why figures are unknown.
+    :ivar gpu_instance: Number of the measured MIG GPU instance. None means the whole GPU.
+    :ivar sm_mean_percent: Share of the multiprocessors (SMs) that were busy (maximum: ``sm_max_percent``).
+    :ivar occupancy_mean_percent: Resident warps, in percent of all warps that fit (maximum: ``occupancy_max_percent``).
+    :ivar tensor_mean_percent: Share of time in which tensor cores were busy (maximum: ``tensor_max_percent``).
+    :ivar dram_mean_percent: Share of the memory bandwidth that was used (maximum: ``dram_max_percent``).
+    :ivar pcie_sent_mean_per_second: Data sent over PCIe, in ``unit`` (received: ``pcie_received_mean_per_second``).
+    :ivar nvlink_sent_mean_per_second: Data sent over NVLink, in ``unit`` (received:
+        ``nvlink_received_mean_per_second``).
+    :ivar problem: Reason why figures are unknown.
     """
 
     index: int
@@ -276,17 +280,17 @@ class GPUActivity:
 
 @dataclass(frozen=True, slots=True)
 class ControlGroupUsage:
-    """Limits of the run's control group at its start, and processes killed for lack of memory (out of memory).
+    """Limits of the Linux control group in which the run started, and processes killed for lack of memory.
 
-    Each limit is the lowest visible limit of the group and its parents, or what the machine has if none is set.
+    Each limit is the lowest limit of the group and its visible parents. Without a limit, the figure is the machine's.
 
     :ivar unit: Unit of ``memory_limit``.
-    :ivar folder: Folder of the group.
+    :ivar folder: Folder of the control group.
     :ivar memory_limit: RAM that the group may use.
-    :ivar cpu_limit: Cores that the CPU quota allows, such as 1.5.
-    :ivar allowed_cores: ``cpu_limit`` or the cores of the CPU affinity, whichever is less.
-    :ivar oom_kills: Number of killed processes of the group, tracked or not.
-    :ivar problem: A sentence about the killed processes.
+    :ivar cpu_limit: Number of cores that the CPU quota allows, such as 1.5.
+    :ivar allowed_cores: ``cpu_limit`` or the number of cores in the CPU affinity, whichever is lower.
+    :ivar oom_kills: Number of processes in the group that Linux killed for lack of memory.
+    :ivar problem: Sentence about the killed processes.
     """
 
     unit: str
@@ -327,19 +331,20 @@ class JobIdentity:
 
 @dataclass(frozen=True, slots=True)
 class OwnGroupUsage:
-    """The kernel's figures of a command's own control group (``--cgroup``), daemons included.
+    """Figures of Linux for all processes in a command's own control group (``--cgroup``).
 
     Sizes are in ``unit``.
 
-    :ivar made_in: ``cgroup v2``, ``cgroup v1``, ``cgroup v1 and v2`` or ``systemd scope``; None: no group.
-    :ivar memory_peak: Peak memory charged to the group, with page cache and kernel memory. It differs from RSS.
+    :ivar made_in: ``cgroup v2``, ``cgroup v1``, ``cgroup v1 and v2`` or ``systemd scope``, or None without a control
+        group.
+    :ivar memory_peak: Peak memory of the group. Unlike ``max_ram``, the peak includes page cache and kernel memory.
     :ivar cpu_seconds: CPU time: the sum of ``user_cpu_seconds`` and ``system_cpu_seconds``.
-    :ivar read: Data read from storage.
-    :ivar written: Data written to storage before the end; None in cgroup v1.
-    :ivar max_tasks: Most threads at once.
-    :ivar oom_kills: Number of processes killed for lack of memory.
-    :ivar left_processes: Number of processes that outlived the command. They were killed.
-    :ivar problem: Why there is no group, or what is not counted.
+    :ivar read: Data read from storage devices.
+    :ivar written: Data that reached storage before the end of the command; None in cgroup v1.
+    :ivar max_tasks: Highest number of threads at the same time.
+    :ivar oom_kills: Number of processes that Linux killed for lack of memory.
+    :ivar left_processes: Number of processes that outlived the command. gpu-tracker killed these processes.
+    :ivar problem: Reason for a missing control group or missing figures.
     """
 
     unit: str
@@ -358,7 +363,7 @@ class OwnGroupUsage:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Advice for the next run: its ``rule``, its ``text``, and the ``figures`` behind it in base units."""
+    """Advice for the next run: name of the ``rule``, ``text``, and measured ``figures`` in bytes or seconds."""
 
     rule: str
     text: str
@@ -369,26 +374,26 @@ class Advice:
 class ResourceUsage:
     """The result of a run. ``str()`` returns the report as text.
 
-    A section that was not requested, does not apply or is unknown is None or empty. Reports leave it out.
+    A section without data is None or empty. Reports leave out such a section.
 
-    :ivar max_ram: Peak RAM: :class:`MaxRAM`.
-    :ivar max_gpu_ram: Peak GPU RAM: :class:`MaxGPURAM`.
-    :ivar cpu_utilization: Use of the cores, and threads: :class:`CPUUtilization`.
-    :ivar gpu_utilization: Use of all GPUs by all programs: :class:`GPUUtilization`.
-    :ivar compute_time: Wall time of the run: :class:`ComputeTime`.
-    :ivar gpus: Each GPU that the run used or was assigned: :class:`.GPUUse`.
-    :ivar cuda: CUDA calls (section ``cuda``): :class:`.CUDAUsage`.
-    :ivar io: Reads, writes and page faults (section ``io``): :class:`.IOUsage`.
-    :ivar energy: Energy of the devices (section ``energy``): :class:`.EnergyUsage`.
-    :ivar gpu_activity: Activity inside each used GPU (section ``gpu_activity``): :class:`.GPUActivity`.
-    :ivar control_group: Limits below the machine's, and killed processes: :class:`.ControlGroupUsage`.
-    :ivar job: Job and rank of the process: :class:`~gpu_tracker.JobIdentity`.
-    :ivar own_group: The kernel's figures of a command with ``--cgroup``: :class:`.OwnGroupUsage`.
+    :ivar max_ram: Peak RAM (:class:`MaxRAM`).
+    :ivar max_gpu_ram: Peak GPU RAM (:class:`MaxGPURAM`).
+    :ivar cpu_utilization: CPU utilization, and number of threads (:class:`CPUUtilization`).
+    :ivar gpu_utilization: GPU utilization by all programs (:class:`GPUUtilization`).
+    :ivar compute_time: Wall time of the run (:class:`ComputeTime`).
+    :ivar gpus: GPUs that the run used, or that were assigned to it (:class:`.GPUUse`).
+    :ivar cuda: Optional section: CUDA calls (:class:`.CUDAUsage`).
+    :ivar io: Optional section: reads, writes and page faults (:class:`.IOUsage`).
+    :ivar energy: Optional section: energy of GPUs and CPUs (:class:`.EnergyUsage`).
+    :ivar gpu_activity: Optional section: activity inside each used GPU (:class:`.GPUActivity`).
+    :ivar control_group: Limits below the machine's resources, and killed processes (:class:`.ControlGroupUsage`).
+    :ivar job: Job and rank of the process (:class:`~gpu_tracker.JobIdentity`).
+    :ivar own_group: With ``--cgroup``: figures of Linux for the command (:class:`.OwnGroupUsage`).
     :ivar termination_reason: The limit that ended the command: ``time_limit``, ``cpu_limit``, ``memory_limit`` or
-        ``gpu_memory_limit``. ``killed``: the run was killed or has no recorded end.
-    :ivar exceeded_limits: Limits that the command exceeded just before it ended by itself.
-    :ivar advice: :class:`.Advice` for the next run, most urgent first. Only the command line gives advice.
-    :ivar lower_bounds: Paths of figures that may be too low, such as ``max_ram.combined.total_rss``.
+        ``gpu_memory_limit``. ``killed`` means that the run was killed or has no recorded end.
+    :ivar exceeded_limits: Limits that the command exceeded just before the command ended without being killed.
+    :ivar advice: Advice for the next run, most urgent first (:class:`.Advice`). Only command line reports have advice.
+    :ivar lower_bounds: Names of figures that may be too low, such as ``max_ram.combined.total_rss``.
     """
 
     max_ram: MaxRAM
@@ -428,9 +433,9 @@ class ResourceUsage:
 
     @staticmethod
     def from_dict(report: Mapping[str, Any]) -> ResourceUsage:
-        """Return the result that :meth:`to_dict` wrote into a dictionary.
+        """Return the result for a dictionary that :meth:`to_dict` returned.
 
-        Missing figures become None, and unknown keys are ignored.
+        Missing figures become None. Unknown keys are ignored.
 
         :raises ValueError: if ``report`` is not a report of gpu-tracker.
         """
@@ -439,7 +444,7 @@ class ResourceUsage:
 
     @staticmethod
     def from_json(text: str | bytes) -> ResourceUsage:
-        """Return the result that a JSON report holds, such as a report of ``gpu-tracker -f json``.
+        """Return the result for the text of a JSON report, such as the output of ``gpu-tracker -f json``.
 
         :raises ValueError: if ``text`` is not a report of gpu-tracker.
         """

@@ -34,22 +34,22 @@ _MICRO = 1e6
 
 
 def load(path: str | os.PathLike[str], *, salvage: bool = False) -> Recording:
-    """Open the file of a recording, and return a :class:`.Recording`. The recorded run may still go on.
+    """Open the file of a recording, and return a :class:`.Recording`. The recorded run may still be running.
 
-    :param salvage: Read a damaged file as far as possible.
-    :raises RecordingError: if the file is not a recording, is of a newer version or cannot be read.
+    :param salvage: Read as much as possible of a damaged file.
+    :raises RecordingError: if the file is not a recording, needs a newer gpu-tracker or cannot be read.
     """
     return Recording(os.fsdecode(path), salvage=salvage)
 
 
 class Recording:
-    """An open recording. Use the object in a ``with`` block, or call :meth:`close`.
+    """An open recording. Use the recording in a ``with`` statement, or call :meth:`close` at the end.
 
     :ivar path: Path of the file.
-    :ivar meta: The recorded run and its machine: :class:`.Meta`.
-    :ivar columns: Columns in the table of samples: :class:`.Column`.
-    :ivar samples: All samples: :class:`.Samples`.
-    :ivar gpus: GPUs of the machine: :class:`.Gpu`.
+    :ivar meta: Description of the recorded run and machine (:class:`.Meta`).
+    :ivar columns: Columns in the table of samples (:class:`.Column`).
+    :ivar samples: All samples (:class:`.Samples`).
+    :ivar gpus: GPUs of the machine (:class:`.Gpu`).
     """
 
     def __init__(self, path: str, *, salvage: bool = False) -> None:
@@ -85,7 +85,7 @@ class Recording:
         self.close()
 
     def close(self) -> None:
-        """Close the file. Samples cannot be read afterwards."""
+        """Close the file. Samples cannot be read after this call."""
         self._database.close()
 
     @property
@@ -114,7 +114,7 @@ class Recording:
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """Messages of the tracker: :class:`.Message`."""
+        """Messages that the tracker logged (:class:`.Message`)."""
         rows = self._database.rows('messages', ('rowid', 't', 'level', 'text'))
         return tuple(Message(t / _MICRO, level, text) for _, t, level, text in rows)
 
@@ -125,7 +125,7 @@ class Recording:
         return tuple(ClockPoint(t / _MICRO, unix / _MICRO) for t, unix in rows)
 
     def gpu_samples(self) -> Iterator[GpuSample]:
-        """Iterate over :class:`.GpuSample`, by time."""
+        """Iterate over all samples of GPUs, sorted by time (:class:`.GpuSample`)."""
         return read_gpu_samples(self._database)
 
     def process_samples(self) -> Iterator[ProcessSample]:
