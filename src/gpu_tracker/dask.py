@@ -78,7 +78,9 @@ class TrackerPlugin(WorkerPlugin):
         """
         scheduler = await worker.scheduler.identity(n_workers=0)
         if TrackerPlugin._of_this_process is not None:
-            _log().warning('Dask worker %s is not tracked: it shares its process with another one.', worker.name)
+            _log().warning(
+                'Dask worker %s is not tracked: another worker in the same process is already tracked.', worker.name
+            )
             return
         folder, identity = _place(worker.name, str(scheduler['id']), self._folder)
         tracker = Tracker(job_folder=folder, job=identity, **self._options)
@@ -136,7 +138,9 @@ async def _collect(client: Client) -> dict[str, ResourceUsage | None]:
     try:
         await client.unregister_worker_plugin(TrackerPlugin.name)
     except ValueError:
-        raise TrackerStateError('No gpu_tracker.dask.TrackerPlugin is registered, or its result was taken.') from None
+        raise TrackerStateError(
+            'No gpu_tracker.dask.TrackerPlugin is registered, or its results were already collected.'
+        ) from None
     return usages
 
 

@@ -111,7 +111,7 @@ def test_without_rights_one_sentence_names_them_and_the_command_runs(cache: dict
     problem = json.loads(run.stdout)['problem']
     assert 'CAP_BPF' in problem
     assert 'CAP_PERFMON' in problem
-    assert run.stderr.splitlines()[0] == f'gpu-tracker: {problem} The command runs unprobed.'
+    assert run.stderr.splitlines()[0] == f'gpu-tracker: {problem} The command runs without the probe.'
     assert run.returncode == 5
     with subprocess.Popen(['cat'], stdin=subprocess.PIPE) as target:
         run = subprocess.run([*words, f'--pid={target.pid}'], env=cache, capture_output=True, text=True, check=False)

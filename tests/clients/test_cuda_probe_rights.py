@@ -131,9 +131,9 @@ def test_the_root_of_a_user_namespace_is_told_so() -> None:
 @pytest.mark.parametrize(
     ('kept', 'why'),
     [
-        (None, 'is missing; install gpu-tracker anew.'),
-        (0, 'is damaged; install gpu-tracker anew.'),
-        (9000, 'is damaged; install gpu-tracker anew.'),
+        (None, 'is missing; reinstall gpu-tracker.'),
+        (0, 'is damaged; reinstall gpu-tracker.'),
+        (9000, 'is damaged; reinstall gpu-tracker.'),
     ],
     ids=['missing', 'empty', 'truncated'],
 )
@@ -177,7 +177,7 @@ def test_as_another_user_the_sentence_is_told_and_a_command_runs_all_the_same() 
 
     ran = probed('--execute=exit 5')
     assert (json.loads(ran.stdout), ran.returncode) == ({'problem': problem}, 5)
-    assert ran.stderr.splitlines()[0] == f'gpu-tracker: {problem} The command runs unprobed.'
+    assert ran.stderr.splitlines()[0] == f'gpu-tracker: {problem} The command runs without the probe.'
     with running(*words_as_nobody('cat')) as pid:
         looked = probed(f'--pid={pid}')
     assert (looked.stdout, looked.stderr, looked.returncode) == ('', f'gpu-tracker: {problem}\n', 125)
@@ -210,8 +210,8 @@ def test_a_living_process_that_proc_hides_is_no_missing_one() -> None:
     with running('cat') as pid:
         seen = run_words((*words, f'--pid={pid}'))
         assert seen.stderr == (
-            f"gpu-tracker: Process {pid} is another user's, and /proc is mounted with hidepid. Use root, "
-            'CAP_SYS_PTRACE or the group of the mount option gid. '
+            f"gpu-tracker: Process {pid} is another user's, and /proc is mounted with hidepid. Run gpu-tracker "
+            "as root, with CAP_SYS_PTRACE, or in the group of /proc's mount option gid. "
             'See "gpu-tracker explain not-permitted".\n'
         )
         assert seen.returncode == 125

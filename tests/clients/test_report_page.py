@@ -320,7 +320,7 @@ def test_the_command_writes_a_page_beside_the_recording(run: str, tmp_path: Path
     refused = gpu_tracker('report', run)
     assert (refused.returncode, (tmp_path / 'run.html').read_text()) == (125, 'of somebody else')
     assert (
-        f'{tmp_path}/run.html exists, and gpu-tracker did not write it. Name another file with --output'
+        f'{tmp_path}/run.html exists, but is not a file of gpu-tracker. Choose another file with --output'
         in refused.stderr
     )
     assert gpu_tracker('report', run, '-o', str(tmp_path / 'run.html')).returncode == 0
@@ -337,7 +337,7 @@ def test_a_page_that_cannot_be_written_is_not_printed(run: str, tmp_path: Path):
     (tmp_path / 'run.html').mkdir()
     done = gpu_tracker('report', run)
     assert (done.returncode, done.stdout) == (125, '')
-    assert done.stderr.endswith('run.html: Is a directory. Name another file with --output\n')
+    assert done.stderr.endswith('run.html: Is a directory. Choose another file with --output\n')
     (tmp_path / 'gone.html').mkdir()
     done = gpu_tracker('report', f'{tmp_path}/gone.db')
     assert done.stderr == f'gpu-tracker: cannot read {tmp_path}/gone.db: No such file or directory\n'

@@ -135,7 +135,7 @@ def test_workers_in_one_process_are_tracked_as_the_first(caplog: pytest.LogCaptu
     assert sorted(ranks, key=str) == [tracked, None]
     other = 1 - tracked
     messages = [record.getMessage() for record in caplog.records if record.name == 'gpu_tracker']
-    assert messages == [f'Dask worker {other} is not tracked: it shares its process with another one.']
+    assert messages == [f'Dask worker {other} is not tracked: another worker in the same process is already tracked.']
 
 
 def test_tasks_that_an_executor_of_processes_runs_are_regions(tmp_path: Path):

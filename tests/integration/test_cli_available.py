@@ -198,8 +198,8 @@ def test_an_index_that_cuda_may_read_otherwise_is_warned_of(machine: Machine) ->
         0,
         '1\n',
         (
-            'gpu-tracker: CUDA_VISIBLE_DEVICES=1 was read in PCI bus order. CUDA numbers these GPUs differently '
-            'unless CUDA_DEVICE_ORDER is PCI_BUS_ID\n'
+            'gpu-tracker: CUDA_VISIBLE_DEVICES=1 was read in PCI bus order, but CUDA uses another order by '
+            'default: set CUDA_DEVICE_ORDER=PCI_BUS_ID\n'
         ),
     )
     assert machine.available(env=chosen | {'CUDA_DEVICE_ORDER': 'PCI_BUS_ID'}) == '1'
@@ -220,7 +220,7 @@ def test_indices_are_in_pci_bus_order_whatever_the_driver_s_is(machine: Machine)
 def test_a_gpu_that_is_lost_before_others_may_move_their_indices(machine: Machine) -> None:
     gpus = [Gpu(total=GB), Gpu(total=GB), Gpu(total=GB)]
     machine.write(gpus=gpus, fail=[Failure('nvmlDeviceGetMemoryInfo*', 15, gpu=1)])  # it is opened, and lost then
-    warning = 'gpu-tracker: GPU 1 cannot be read, so CUDA may number the others differently: use --uuid\n'
+    warning = 'gpu-tracker: GPU 1 cannot be read, so CUDA may number the remaining GPUs differently: use --uuid\n'
     assert machine.told('available') == (0, '0,2\n', warning)
     assert machine.available('-l', '1') == '0'
     assert machine.available('--uuid', '--exclude=0') == TWO

@@ -52,7 +52,7 @@ def test_the_command_gets_the_gpus_and_keeps_its_streams_and_exit_code(machine: 
         ['available', '--', *PROGRAM, 'available', '--exclude=2'],
     )
     zero, two = 'GPU-00000000-0000-0000-0000-000000000000', 'GPU-00000000-0000-0000-0000-000000000002'
-    one_mig = 'gpu-tracker: a CUDA program can use only one MIG device and no other GPU: use -l 1\n'
+    one_mig = 'gpu-tracker: a CUDA program can use only one MIG device and no other GPU: choose one with -l 1\n'
     assert told == [(0, '0\n', ''), (0, f'{zero},MIG-b,{two}\n', one_mig), (0, 'PCI_BUS_ID\n', ''), (0, '0\n', '')]
 
 
@@ -161,9 +161,9 @@ def test_a_command_behind_a_lost_gpu_gets_uuids(machine: Machine) -> None:
     )
     lost = 'gpu-tracker: GPU 0 cannot be read, so '
     assert told == [
-        (0, 'GPU-b\n', f'{lost}CUDA_VISIBLE_DEVICES has UUIDs: CUDA may number GPUs differently\n'),
+        (0, 'GPU-b\n', f'{lost}CUDA may number the GPUs differently: CUDA_VISIBLE_DEVICES is set to UUIDs\n'),
         (0, 'GPU-b\n', ''),
-        (0, '1\n', f'{lost}CUDA may number the others differently: use --uuid\n'),
+        (0, '1\n', f'{lost}CUDA may number the remaining GPUs differently: use --uuid\n'),
     ]
 
 

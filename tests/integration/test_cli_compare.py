@@ -238,7 +238,7 @@ def test_a_recording_is_not_overwritten(tmp_path: Path) -> None:
     old, new = runs(tmp_path, 'a', [100, 110])
     ended = called('compare', f'old={old}', f'new={new}', '-o', new)
     assert ended.returncode == 125
-    assert ended.stderr == f'gpu-tracker: --output must be a file other than the recordings, not {new!r}\n'
+    assert ended.stderr == f'gpu-tracker: --output must be a file other than the compared recordings, not {new!r}\n'
     assert called('compare', f'old={old}', f'new={new}').returncode == 0
 
 
@@ -276,7 +276,7 @@ def test_names_of_files_with_commas_and_equals_signs(tmp_path: Path, name: str) 
     assert [[each['path'] for each in group['runs']] for group in groups] == [['other.db', name], [name]]
 
 
-TWO_GROUPS = 'compare needs two groups with different names: gpu-tracker compare a.db b.db'
+TWO_GROUPS = 'compare needs two groups of recordings with different names, as in: gpu-tracker compare a.db b.db'
 
 
 @pytest.mark.parametrize(
@@ -285,9 +285,9 @@ TWO_GROUPS = 'compare needs two groups with different names: gpu-tracker compare
         ([], TWO_GROUPS),
         (['old=a.db'], TWO_GROUPS),
         (['a.db', 'a.db'], TWO_GROUPS),
-        (['old=', 'new=b.db'], "'old=' is not a group: write FILE or NAME=FILE[,FILE...]"),
-        (['=a.db', 'new=b.db'], "'=a.db' is not a group: write FILE or NAME=FILE[,FILE...]"),
-        (['old=a.db,', 'new=b.db'], "'old=a.db,' has a comma without a file before or after it"),
+        (['old=', 'new=b.db'], "'old=' is not a group of recordings: write FILE or NAME=FILE[,FILE...]"),
+        (['=a.db', 'new=b.db'], "'=a.db' is not a group of recordings: write FILE or NAME=FILE[,FILE...]"),
+        (['old=a.db,', 'new=b.db'], "'old=a.db,' has no file name before or after a comma"),
         (['old=a', 'new=b', '--salvage', '--salvage'], '--salvage was given twice'),
     ],
 )

@@ -118,7 +118,7 @@ def test_json_has_all_of_it(folder: Path, tmp_path: Path) -> None:
     [
         (['merge'], '<folder> is missing. Usage:\n  gpu-tracker merge [options] <folder>...'),
         (['merge', 'JOB', '-f', 'xml'], "--format must be text, json, summary or parquet, not 'xml'"),
-        (['merge', 'JOB', '-f', 'parquet'], '-f parquet needs --output: the folder of the dataset'),
+        (['merge', 'JOB', '-f', 'parquet'], '-f parquet needs --output=FOLDER for the dataset'),
         (['merge', 'JOB', '-f', 'parquet', '-o', 'JOB'], 'JOB is there already: a dataset is written into a folder of'),
         (['merge', 'JOB', '--recordings', '--no-recordings'], '--recordings and --no-recordings do not go together'),
         (['merge', 'nowhere'], 'cannot read nowhere: No such file or directory'),
@@ -163,7 +163,7 @@ def test_a_page_shows_the_ranks_and_brings_no_script(folder: Path, tmp_path: Pat
     (tmp_path / 'job.html').write_text('mine')
     refused = called('report', str(copy))
     assert (refused.returncode, refused.stderr) == (
-        125, f'gpu-tracker: {copy}.html exists, and gpu-tracker did not write it. Name another file with --output\n',
+        125, f'gpu-tracker: {copy}.html exists, but is not a file of gpu-tracker. Choose another file with --output\n',
     )  # fmt: skip
     assert (tmp_path / 'job.html').read_text() == 'mine'
 

@@ -107,7 +107,7 @@ def test_help_in_front_of_a_command_is_that_of_the_command() -> None:
 
 
 def test_a_csv_file_is_announced_as_no_recording(tmp_path: Path) -> None:
-    text = 'a CSV file has only samples, and show and report cannot read it\n'
+    text = 'gpu-tracker show and report cannot read a CSV file, which has only samples\n'
     run = gpu_tracker(f'--record={tmp_path}/run.csv', '-o', '/dev/null', 'true')
     assert run.stderr.startswith(f'gpu-tracker: --record: {text}')
     assert gpu_tracker(f'--tf={tmp_path}/quiet.csv', '-q', '-o', '/dev/null', 'true').stderr == ''

@@ -108,7 +108,7 @@ FIT = 'these arguments do not fit. Usage:\n'
         ),
         (
             ('show', '.', '--tu=s'),
-            ". is the folder of a job: its report takes no units\nTry 'gpu-tracker show --help'.",
+            ". is the folder of a job: leave out the options for units\nTry 'gpu-tracker show --help'.",
         ),
         (('show', 'x', '-f', 'xml'), "--format must be text, json or summary, not 'xml'"),
         (
@@ -157,7 +157,7 @@ def test_export_writes_no_parquet_to_a_terminal(file: str) -> None:
     with Terminal([*PROGRAM, 'export', file, '-f', 'parquet']) as terminal:
         assert terminal.wait() == FAILURE
         assert terminal.shown == (
-            "gpu-tracker: -f parquet needs --output, because it is not text\nTry 'gpu-tracker export --help'.\n"
+            "gpu-tracker: -f parquet needs --output, because the format is binary\nTry 'gpu-tracker export --help'.\n"
         )
 
 

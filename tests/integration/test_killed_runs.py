@@ -245,7 +245,7 @@ def test_the_id_of_a_killed_run_stands_for_its_recording(
         ['report', run_id, f'--output={tmp_path}/page.html'],
         ['compare', f'old={run_id}', f'new={run_id}'],
     )
-    problem = f'gpu-tracker: {run_id} is a killed run without a recording: only gpu-tracker show reads it\n'
+    problem = f'gpu-tracker: {run_id} is a killed run without a recording: use gpu-tracker show\n'
     for arguments in commands:
         done = called(*arguments)
         assert (done.returncode, done.stderr == problem) == ((0, False) if is_recorded else (125, True)), done.stderr
@@ -303,7 +303,7 @@ def test_files_that_cannot_be_read(state: Path, content: bytes, problem: str | N
         shown = called('show', 'a')
         assert shown.returncode == 125
         assert shown.stderr == (
-            f'gpu-tracker: {path} {problem or "has nothing to show: its run ended normally, or never started"}\n'
+            f'gpu-tracker: {path} {problem or "has nothing to show, because its run ended normally or never started"}\n'
         )
     done = called('runs')
     assert (done.returncode, done.stdout) == (0, '')

@@ -112,7 +112,7 @@ def test_the_picture_of_one_recording_lies_beside_it(run: str, tmp_path: Path, c
     (tmp_path / 'run.png').write_text('mine')
     assert main(['plot', run, '--only=ram']) == 125
     assert capfd.readouterr().err == (
-        f'gpu-tracker: {tmp_path}/run.png exists, and gpu-tracker did not write it. Name another file with --output\n'
+        f'gpu-tracker: {tmp_path}/run.png exists, but is not a file of gpu-tracker. Choose another file with --output\n'
     )
 
 
@@ -158,13 +158,16 @@ def test_what_cannot_be_drawn_is_said(run: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ('words', 'message'),
     [
-        (['{run}', '{run}'], 'several recordings need --output: the file to write'),
+        (['{run}', '{run}'], 'a plot of several recordings needs --output=FILE'),
         (['{run}', '-o', 'x.gif'], "--output must be a path that ends in .png, .svg or .pdf, not 'x.gif'"),
         (
             ['{run}', '-o', 'x.png', '--only=disk'],
             "--only must be some of ram, cpu, gpu_ram, gpu, gpu_activity, io, power, not 'disk'",
         ),
-        (['{run}', '-o', 'x.png', '--from=10'], "--from must be less than the 10 s that were recorded, not '10'"),
+        (
+            ['{run}', '-o', 'x.png', '--from=10'],
+            "--from must be less than the duration of the recording, 10 s, not '10'",
+        ),
         (['{run}', '-o', '/nowhere/x.png'], 'cannot write /nowhere/x.png: No such file or directory'),
     ],
 )

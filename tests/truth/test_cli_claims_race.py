@@ -138,7 +138,7 @@ def test_twenty_jobs_race_for_four_gpus_and_are_killed_at_random(machine: Machin
     assert set(ends) == {0, -9}
     assert ends.count(0) >= 20 - to_kill
     said = {line.partition('(')[0] for line in text_of(tmp_path / 'errors').splitlines()}
-    said.discard('gpu-tracker: waiting for the GPU driver to answer')  # twenty that start at once may take 5 s for it
+    said.discard('gpu-tracker: waiting for the GPU driver to respond')  # twenty that start at once may take 5 s for it
     assert said == {'gpu-tracker: waiting: no GPU is available', '  GPU 0 ', '  GPU 1 ', '  GPU 2 ', '  GPU 3 '}
     assert machine.available('-n', '4', '--claim', '--claim-seconds=1000') == '0,1,2,3'
     assert len(os.listdir(machine.claims)) == 1  # nothing of the killed is left

@@ -62,6 +62,6 @@ def test_no_scope_takes_a_command_out_of_a_limit(login: VirtualMachine):
     done, _, found = track(login, 'print()')
     login.write(f'{user_manager.SESSION}/memory.max', 'max')
     assert (found['made_in'], found['memory_peak']) == ('cgroup v2', None)
-    reason = f'{user_manager.SESSION} limits memory, and a scope of its own would lift that'
+    reason = f'{user_manager.SESSION} limits memory, and a new scope would not have this limit'
     assert reason in found['problem']
     assert reason in done.errors

@@ -223,7 +223,7 @@ def test_where_there_are_too_many_those_who_ask_stay_and_others_can_come(machine
             assert busy(client) == BUSY
         assert descriptors(daemon) < 320
         messages = [line for line in daemon.log.splitlines() if ': warning: ' in line or ': error: ' in line]
-        assert messages == ['atopgpud: warning: a client was turned away: there are too many'] * 10
+        assert messages == ['atopgpud: warning: disconnected a client: too many clients are connected'] * 10
 
 
 AS_NOBODY = """
@@ -260,7 +260,7 @@ def test_no_user_keeps_root_from_its_places_on_the_unix_socket(machine) -> None:
         nobody.communicate()
         eventually(lambda: is_served(daemon))
         messages = [line for line in daemon.log.splitlines() if ': warning: ' in line or ': error: ' in line]
-        assert messages == ['atopgpud: warning: a client was turned away: there are too many'] * 10
+        assert messages == ['atopgpud: warning: disconnected a client: too many clients are connected'] * 10
 
 
 def is_served(daemon: AtopDaemon) -> bool:

@@ -110,7 +110,7 @@ def test_what_is_no_request_is_logged_and_ends_the_connection(machine: Machine, 
                 client.answer()
                 client.finish()
                 assert client.is_closed()
-        assert eventually(lambda: daemon.log.count("sent half a request: b'S'") == 2)
+        assert eventually(lambda: daemon.log.count("after an incomplete request: b'S'") == 2)
         assert len(other.statistics()) == 2
 
 

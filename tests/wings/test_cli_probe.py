@@ -133,7 +133,7 @@ def test_a_signal_while_the_probe_is_detached_leaves_the_exit_code_as_it_was(log
 
 
 def test_where_no_probe_is_possible_the_command_runs_all_the_same(log: Path, tmp_path: Path) -> None:
-    told = f'gpu-tracker: {MISSING["STAGED_PROBLEM"]} The command runs unprobed.\n'
+    told = f'gpu-tracker: {MISSING["STAGED_PROBLEM"]} The command runs without the probe.\n'
     run = probed(log, '-e', 'echo one; exit 4', env=MISSING)
     assert run.stdout == f'one\n{MISSING["STAGED_PROBLEM"]}\n'
     assert run.stderr == f'{told}{COMMAND_ENDED} 4\n'
@@ -147,7 +147,7 @@ def test_where_no_probe_is_possible_the_command_runs_all_the_same(log: Path, tmp
 def test_where_the_probe_has_a_fault_the_command_runs_all_the_same(log: Path) -> None:
     run = probed(log, '--', 'sh', '-c', 'exit 4', env={'STAGED_FAULT': 'no such map'})
     fault = 'CUDA calls cannot be probed: internal error: RuntimeError: no such map'
-    assert run.stderr == f'gpu-tracker: {fault}. The command runs unprobed.\n{COMMAND_ENDED} 4\n'
+    assert run.stderr == f'gpu-tracker: {fault}. The command runs without the probe.\n{COMMAND_ENDED} 4\n'
     assert run.stdout == f'{fault}\n'
     assert run.returncode == 4
 

@@ -178,8 +178,8 @@ def test_a_group_cannot_allow_what_the_one_above_denies(group: Group) -> None:
     with contextlib.closing(Group(group.folder / 'inner')) as inner, pytest.raises(GrantError) as raised:
         inner.plan()
     assert str(raised.value) == (
-        f'the control group {group.folder}/inner cannot allow what the one above it, {group.folder}, denies: nvidia '
-        '(character devices 1:*). Allow it there first, which concerns all groups below:\n'
+        f'the control group {group.folder}/inner cannot allow devices that its parent group {group.folder} denies: '
+        'nvidia (character devices 1:*). Allow these devices in the parent first, which affects all child groups:\n'
         f"  echo 'c 1:* rwm' > {group.folder}/devices.allow"
     )
 
@@ -194,8 +194,8 @@ def test_what_the_kernel_refuses_is_told_with_what_was_done_before(group: Group)
         with pytest.raises(GrantError) as raised:
             apply(made)
     assert str(raised.value) == (
-        f"the kernel refuses 'c 5:* rwm' in {inner.folder}/devices.allow: this process lacks CAP_SYS_ADMIN, or a group "
-        'above denies those devices, and a group cannot allow what the one above it denies\n'
+        f"the kernel refuses 'c 5:* rwm' in {inner.folder}/devices.allow: this process lacks CAP_SYS_ADMIN, or a "
+        'parent control group denies these devices and must allow them first\n'
         'Done before:\n'
         f"  echo 'c 1:* rwm' > {inner.folder}/devices.allow"
     )
@@ -230,7 +230,7 @@ def test_the_root_group_has_nothing_to_grant() -> None:
         with pytest.raises(GrantError) as raised:
             plan(process.pid, devices=[MEMORY])
         assert str(raised.value) == (
-            f'process {process.pid} is in the root control group, which denies no device: nothing to grant'
+            f'process {process.pid} is in the root control group, which allows all devices: there is nothing to grant'
         )
 
 

@@ -144,28 +144,29 @@ def test_what_systemd_refuses_is_told(host: Host) -> None:
 def test_a_unit_that_denies_nothing_is_left_alone(host: Host) -> None:
     host.shows('LoadState=loaded\nControlGroup=/system.slice/job.service\nDevicePolicy=auto\nDeviceAllow=\n')
     assert host.refusal() == (
-        'systemd denies the unit job.service no device (DevicePolicy=auto without DeviceAllow=), and a first '
-        'DeviceAllow= would deny it all others: nothing to grant. If the process cannot open a GPU, something else '
-        'keeps it from that, such as the permissions of the file, or a filter of a container runtime'
+        'systemd allows the unit job.service all devices (DevicePolicy=auto without DeviceAllow=): there is nothing '
+        'to grant. A first DeviceAllow= would deny all other devices. If the process cannot open a GPU, check the '
+        'permissions of the device files, and the filters of a container runtime'
     )
 
 
 def test_a_unit_that_systemd_does_not_know_is_refused(host: Host) -> None:
     host.shows('LoadState=not-found\nDevicePolicy=auto\n')
-    assert host.refusal() == 'systemd does not know the unit job.service that process 7 is in'
+    assert host.refusal() == 'systemd has not loaded the unit job.service of process 7'
 
 
 def test_a_unit_with_another_group_is_refused(host: Host) -> None:
     host.shows(_CLOSED.replace('/system.slice', ''))
     assert host.refusal() == (
-        'the unit job.service has the control group /job.service, and process 7 is in /system.slice/job.service'
+        'systemd reports the control group /job.service for the unit job.service, '
+        'but process 7 is in /system.slice/job.service'
     )
 
 
 def test_without_systemd_version_2_is_refused(host: Host) -> None:
     (host.run / 'systemd' / 'system').rmdir()
     assert host.refusal() == (
-        'devices of control groups of version 2 can be granted through systemd only, which does not run here'
+        'in control groups of version 2, only systemd can grant devices, and systemd does not run here'
     )
 
 
@@ -177,7 +178,7 @@ def test_without_systemctl_it_says_so(host: Host, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize('path', ['/', '/kubepods/pod1', '/../outside.scope'])
 def test_a_group_that_is_no_unit_is_refused(host: Host, path: str) -> None:
     host.group(path)
-    assert host.refusal() == f'process 7 is in the control group {path!r}, which is no unit of systemd'
+    assert host.refusal() == f'process 7 is in the control group {path!r}, which does not belong to a unit of systemd'
     assert host.told() == []
 
 
@@ -189,8 +190,8 @@ def test_without_a_devices_controller_it_says_so(host: Host) -> None:
 def test_in_a_hybrid_hierarchy_the_controller_of_version_1_counts(host: Host) -> None:
     (host.proc / '7' / 'cgroup').write_text('5:devices:/job\n0::/system.slice/job.service\n')
     assert host.refusal() == (
-        "the control group '/job' of process 7 is limited by the devices controller of cgroup version 1, whose folder "
-        'is not to be seen from here: mount it, or run this outside of the container'
+        "the devices controller of cgroup version 1 limits process 7 in the control group '/job', but this controller "
+        'is not mounted here: mount the controller, or run this command outside the container'
     )
     assert host.told() == []
 

@@ -42,7 +42,7 @@ def test_options(capfd: pytest.CaptureFixture[str], option: str, expected: str |
 def test_options_that_do_not_go_together(capfd: pytest.CaptureFixture[str]):
     hint = "Try 'gpu-tracker dashboard --help'.\n"
     assert refused(capfd, '--prometheus=http://localhost:9090', '--config=a.cfg') == (
-        f'gpu-tracker: --config and --prometheus do not go together: both name the hosts\n{hint}'
+        f'gpu-tracker: --config and --prometheus do not go together: each option defines the hosts\n{hint}'
     )
     assert refused(capfd, '--prometheus-ca=ca.pem') == (f'gpu-tracker: --prometheus-ca needs --prometheus\n{hint}')
 

@@ -245,10 +245,14 @@ MISTAKES = [
     (['atopgpud'], 125, 'atopgpud runs on Linux only'),
     (['probe', '--', 'true'], 125, 'probe runs on Linux only'),
     (['grant-devices', '--pid=1'], 125, 'grant-devices runs on Linux only'),
-    (['region', '--shell'], 125, 'region --shell needs /proc of Linux'),
+    (['region', '--shell'], 125, 'region --shell runs on Linux only'),
 ]
 MISTAKES_ON_WINDOWS = [
-    (['watch', '1'], 125, 'watching a process needs Linux or another POSIX system: record it, and watch the file'),
+    (
+        ['watch', '1'],
+        125,
+        'watching a process needs Linux or another POSIX system: record the process, and watch the recording',
+    ),
     (['agent', '--jobs=ranks'], 125, '--jobs needs Linux or another POSIX system'),
 ]
 COMMANDS = """
@@ -272,7 +276,7 @@ def test_without_control_groups_a_line_says_so_and_the_command_runs(system: Othe
     words = ('--cgroup', '--nec=allowed', '-f', 'json', '-o', str(report), '-e', until_it_is_there(report))
     ended = system.gpu_tracker(*words)
     assert ended.stderr.splitlines() == [
-        'gpu-tracker: --cgroup: the command gets no control group of its own: only Linux has them',
+        'gpu-tracker: --cgroup: the command gets no control group of its own: only Linux has control groups',
         'Resource tracking complete. Process completed with status code: 0',
     ]
     used = json.loads(report.read_text())

@@ -57,10 +57,10 @@ def _site_of(content: Mapping[str, Any], rules: Collection[str]) -> Site:
     kinds = {'thresholds': (int, float), 'sentences': (str,)}
     for name, part in content.items():
         if name not in accepted or not isinstance(part, dict):
-            raise ValueError(f'it may have the tables thresholds and sentences, not {name}')
+            raise ValueError(f'only the tables [thresholds] and [sentences] are accepted, not {name}')
         for key, value in part.items():
             if key not in accepted[name]:
-                raise ValueError(f'there is no {key} in {name}')
+                raise ValueError(f'the table [{name}] must not have the key {key!r}')
             if type(value) not in kinds[name] or (name == 'thresholds' and not 0 < value < float('inf')):
                 raise ValueError(f'{key} cannot be {value!r}')
     return Site(Thresholds(**content.get('thresholds', {})), content.get('sentences', {}))

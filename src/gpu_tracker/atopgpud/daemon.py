@@ -126,7 +126,9 @@ class _Daemon:
         )
         for address in self._addresses:
             if not address.is_loopback:
-                self._log.warning('whoever reaches %s reads which processes use the GPUs', address.host)
+                self._log.warning(
+                    'every client that can connect to %s can read which processes use the GPUs', address.host
+                )
         self._is_serving = True
         self._report_ready()
         while True:

@@ -135,7 +135,11 @@ class Observer:
             await in_thread(self._drivers.close)
             return 0
         if len(gpus) > wire.MOST_GPUS:
-            self._log.warning('%d GPUs: atop knows no more than %d, the others are left out', len(gpus), wire.MOST_GPUS)
+            self._log.warning(
+                'this machine has %d GPUs, but atop supports at most %d: the remaining GPUs are not reported',
+                len(gpus),
+                wire.MOST_GPUS,
+            )
         self._gpus = _told_apart([self._same_as_known(gpu) for gpu in gpus[: wire.MOST_GPUS]])
         self._ledger.opened_anew()
         self._show()
@@ -152,7 +156,7 @@ class Observer:
     async def open_again(self) -> None:
         """Look which GPUs there are now; where a driver hangs, those known go on to be looked at."""
         if not await in_thread(lambda: self.stop(_TO_STOP)):
-            self._log.warning('a GPU driver does not answer: the GPUs that are known stay as they are')
+            self._log.warning('a GPU driver does not respond: atopgpud keeps its previous list of GPUs')
             self._watch()
             return
         known = self._gpus
@@ -161,7 +165,7 @@ class Observer:
             keys = {gpu.key for gpu in self._gpus}
             gone = [gpu for gpu in known if gpu.key not in keys]
         else:
-            self._log.warning('no GPU is left: those that were known are told as unreadable')
+            self._log.warning('no GPU is left: the previous GPUs are reported as unreadable')
             gone = known
         for gpu in gone:
             self._take(gpu, GpuReading(gpu.monitor.gpu, 'has gone'), {}, self._monotonic())
@@ -187,7 +191,7 @@ class Observer:
         task = asyncio.ensure_future(opening)
         await asyncio.wait([task], timeout=_LONG)
         if not task.done():
-            self._log.warning('waiting for the GPU driver to answer')
+            self._log.warning('waiting for the GPU driver to respond')
         return await task
 
     def _same_as_known(self, gpu: MonitoredGpu) -> MonitoredGpu:
@@ -206,8 +210,8 @@ class Observer:
                     self._log.warning('accounting mode of %s could not be switched on: %s', _label(gpu), why_not)
                 elif not was_on:
                     self._log.warning(
-                        'accounting mode of %s was switched on. This changes the machine: it stays on after the end of '
-                        'atopgpud, until the driver is loaded anew or nvidia-smi -am 0 switches it off',
+                        'atopgpud switched on accounting mode of %s. Accounting mode stays on after atopgpud ends. To '
+                        'switch it off, run nvidia-smi -am 0 or reload the driver',
                         _label(gpu),
                     )
         return gpus

@@ -64,7 +64,9 @@ class Connection(asyncio.BufferedProtocol):
     def eof_received(self) -> None:
         """Close: nothing more will be asked."""
         if self._received:
-            self._clients.complain(f'a client sent half a request: {bytes(self._request[: self._received])!r}')
+            self._clients.complain(
+                f'a client disconnected after an incomplete request: {bytes(self._request[: self._received])!r}'
+            )
 
     def pause_writing(self) -> None:
         """Take no more requests from a client that does not take its answer."""
@@ -141,7 +143,7 @@ class Clients:
         if is_crowd or len(self) > self._most:
             others = (other for other in self._connections if not is_crowd or other.user == connection.user)
             goes = next((other for other in others if not other.has_asked), connection)
-            self.complain('a client was turned away: there are too many')
+            self.complain('disconnected a client: too many clients are connected')
             goes.drop()
             self.closed(goes)
 
@@ -163,7 +165,7 @@ class Clients:
         """Drop those who have not taken their answer for long; ``now`` is the event loop's time."""
         for connection in self.stalled:
             if now - (connection.stalled_since or now) > _STALLED:
-                self.complain('a client has not taken its answer for long')
+                self.complain('disconnected a client that did not read its response')
                 connection.drop()
 
     def close(self) -> None:

@@ -129,7 +129,9 @@ def _available(values: options.Values, words: list[str] | None) -> int:
 def _print(request: Request, picked: Picked, picker: Picker) -> int:
     """Print the names of the GPUs; from then on a claim needs no process any more."""
     if picked.uncounted and not request.by_uuid:
-        output.complain(f'{picked.uncounted} cannot be read, so CUDA may number the others differently: use --uuid')
+        output.complain(
+            f'{picked.uncounted} cannot be read, so CUDA may number the remaining GPUs differently: use --uuid'
+        )
     if picker.held is not None:
         picker.held.outlive_process()
     return output.print_text(f'{",".join(request.name(gpu) for gpu in picked.chosen)}\n')
@@ -181,19 +183,20 @@ def _warn(request: Request, picked: Picked, words: list[str] | None) -> None:
     nvidia = [gpu for gpu in picked.gpus if gpu.gpu.vendor not in OF_DRM]
     if any(gpu in nvidia for gpu in picked.chosen) and visible.counts_otherwise(nvidia, given, order):
         output.complain(
-            f'{visible.VARIABLE}={given} was read in PCI bus order. CUDA numbers these GPUs differently '
-            f'unless {visible.ORDER_VARIABLE} is {visible.PCI_ORDER}'
+            f'{visible.VARIABLE}={given} was read in PCI bus order, but CUDA uses another order by default: '
+            f'set {visible.ORDER_VARIABLE}={visible.PCI_ORDER}'
         )
     is_list = words is None and (request.exactly, request.at_most) == (None, None)
     if len(picked.chosen) > 1 and any(gpu.parent is not None for gpu in picked.chosen) and not is_list:
-        output.complain('a CUDA program can use only one MIG device and no other GPU: use -l 1')
+        output.complain('a CUDA program can use only one MIG device and no other GPU: choose one with -l 1')
 
 
 def _become(words: list[str], request: Request, picked: Picked) -> int:
     """Replace this process by the command on the picked GPUs; return an exit code only if that fails."""
     if picked.uncounted and not request.by_uuid:
         output.complain(
-            f'{picked.uncounted} cannot be read, so {visible.VARIABLE} has UUIDs: CUDA may number GPUs differently'
+            f'{picked.uncounted} cannot be read, so CUDA may number the GPUs differently: '
+            f'{visible.VARIABLE} is set to UUIDs'
         )
         request = request._replace(by_uuid=True)
     settings = settings_for(picked.chosen, os.environ, by_uuid=request.by_uuid)

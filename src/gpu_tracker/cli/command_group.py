@@ -18,7 +18,7 @@ _WARNING = '--cgroup: the command gets no control group of its own'
 def warn_of_none(request: Request) -> None:
     """Warn that only Linux has control groups, if ``--cgroup`` was given."""
     if request.own_group and not request.parameters.get('disable_logs'):
-        output.complain(f'{_WARNING}: only Linux has them')
+        output.complain(f'{_WARNING}: only Linux has control groups')
 
 
 class CommandGroup:
@@ -85,7 +85,9 @@ class CommandGroup:
             else:
                 self.keeps = (limit.reason,)
                 return
-        output.complain(f'{limits.option_of(limit.reason)}={limit.given} is a soft limit in this run: {problem}')
+        output.complain(
+            f'{limits.option_of(limit.reason)}={limit.given} is a soft limit in this run, checked at each sample: {problem}'
+        )
 
     def end(self) -> dict[str, Any] | None:
         """Kill processes left in the group, remove it, and return its figures; None without ``--cgroup``."""

@@ -66,10 +66,12 @@ def run(values: options.Values) -> int:
     words = _list(values['<group>']) or last_two()
     groups = {name: list(map(file_of, files)) for name, files in groups_of(words).items()}
     if len(groups) < 2:  # noqa: PLR2004 - to compare
-        raise options.UsageError('compare needs two groups with different names: gpu-tracker compare a.db b.db')
+        raise options.UsageError(
+            'compare needs two groups of recordings with different names, as in: gpu-tracker compare a.db b.db'
+        )
     path = options.output_path(values)
     if path is not None and _is_one_of(path, groups):
-        raise ParameterError('--output', path, 'a file other than the recordings')
+        raise ParameterError('--output', path, 'a file other than the compared recordings')
     destination = output.Destination(path)
     destination.check(path)
     written = False
@@ -122,13 +124,13 @@ def _files_of(word: str) -> list[str]:
     """Return the files of ``NAME=FILE[,FILE...]``."""
     name, _, files = word.partition('=')
     if not name or not files:
-        raise options.UsageError(f'{word!r} is not a group: write FILE or NAME=FILE[,FILE...]')
+        raise options.UsageError(f'{word!r} is not a group of recordings: write FILE or NAME=FILE[,FILE...]')
     parts = files.split(',')
     # A comma may be a part of a file's name; a group of files that are all there is what is written mostly.
     whole = len(parts) > 1 and os.path.lexists(files) and not all(map(os.path.lexists, parts))
     found = [files] if whole else parts
     if '' in found:
-        raise options.UsageError(f'{word!r} has a comma without a file before or after it')
+        raise options.UsageError(f'{word!r} has no file name before or after a comma')
     return found
 
 

@@ -93,9 +93,11 @@ def _prometheus(url: str, given: dict[str, str | None], interval: float | None, 
     from gpu_tracker.fleet.prometheus.client import endpoint  # noqa: PLC0415 - as above
 
     if given['--commands'] is not None:
-        raise options.UsageError('--commands and --prometheus do not go together: Prometheus has no command lines')
+        raise options.UsageError(
+            '--commands and --prometheus do not go together: Prometheus does not store command lines'
+        )
     if given['--config'] is not None:
-        raise options.UsageError('--config and --prometheus do not go together: both name the hosts')
+        raise options.UsageError('--config and --prometheus do not go together: each option defines the hosts')
     return Prometheus(
         endpoint(url, token_file=given['--prometheus-token-file'], ca_file=given['--prometheus-ca']),
         INTERVAL if interval is None else interval,

@@ -41,7 +41,7 @@ def run(values: options.Values) -> int:
         raise ParameterError('--format', name, formats)
     path = options.output_path(values)
     if path is None and name in export.BINARY and os.isatty(output.STANDARD_OUTPUT):
-        raise options.UsageError(f'-f {name} needs --output, because it is not text')
+        raise options.UsageError(f'-f {name} needs --output, because the format is binary')
 
     with opened(options.recording(values), path, salvage=bool(values['--salvage'])) as recording:
         if path is None:

@@ -78,7 +78,7 @@ class LiveView:
         if self._log is not None:
             self._log.end()
         if problem is not None:
-            output.complain(f'--live has ended early: {type(problem).__name__}: {problem}')
+            output.complain(f'--live stopped because of an error: {type(problem).__name__}: {problem}')
 
 
 class OutputLog:

@@ -49,7 +49,7 @@ def run(values: options.Values) -> int:
     path = options.output_path(values)
     if name == 'parquet':
         if path is None:
-            raise options.UsageError('-f parquet needs --output: the folder of the dataset')
+            raise options.UsageError('-f parquet needs --output=FOLDER for the dataset')
         return _write_dataset(folders, path)
     if values['--recordings'] and values['--no-recordings']:
         raise options.UsageError('--recordings and --no-recordings do not go together')

@@ -289,7 +289,7 @@ _LAST_PORT = 65535
 def host(given: str) -> str:
     """Return the value of ``--host``. It is resolved later."""
     if not given:
-        raise ParameterError('--host', given, "a name or an address of this machine's")
+        raise ParameterError('--host', given, 'a host name or an IP address of this machine')
     return given
 
 

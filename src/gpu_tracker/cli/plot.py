@@ -83,5 +83,5 @@ def _path(values: options.Values, files: list[str]) -> str:
     if values['--output'] is not None:
         return os.path.expanduser(str(values['--output']))
     if len(files) > 1:
-        raise options.UsageError('several recordings need --output: the file to write')
+        raise options.UsageError('a plot of several recordings needs --output=FILE')
     return path_beside(stem_of(file_of(files[0])), '.png', GENERATOR)

@@ -120,7 +120,7 @@ def _attach(request: ProbeRequest, process_id: int, make_probe: ProbeMaker | Non
         problem = str(error)
     except Exception as error:  # noqa: BLE001 - the command was what the user wanted first
         problem = f'CUDA calls cannot be probed: internal error: {type(error).__name__}: {error}'
-    output.complain(f'{problem.rstrip(".")}. The command runs unprobed.')
+    output.complain(f'{problem.rstrip(".")}. The command runs without the probe.')
     return Probing(request, None, problem)
 
 

@@ -28,7 +28,7 @@ def named(name: str) -> str:
         return name
     newest = numbered_runs.newest()
     if newest is None:
-        raise RecordingError('there is no run yet: gpu-tracker COMMAND keeps each')
+        raise RecordingError('there is no run yet: start one with gpu-tracker COMMAND')
     return newest
 
 
@@ -57,14 +57,14 @@ def file_of(name: str) -> str:
         return name
     run = killed_runs.load(path)
     if run is None or run.recording is None or not os.path.lexists(run.recording):
-        raise RecordingError(f'{name} is a killed run without a recording: only gpu-tracker show reads it')
+        raise RecordingError(f'{name} is a killed run without a recording: use gpu-tracker show')
     return run.recording
 
 
 def _file_of_number(number: str) -> str:
     path = numbered_runs.found().get(int(number))
     if path is None:
-        raise RecordingError(f'there is no run {number}: gpu-tracker runs lists them')
+        raise RecordingError(f'there is no run {number}: list the runs with "gpu-tracker runs"')
     return path
 
 

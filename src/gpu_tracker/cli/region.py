@@ -56,7 +56,7 @@ def run(values: options.Values) -> int:
 
 def _print_functions() -> int:
     if sys.platform != 'linux':
-        output.complain('region --shell needs /proc of Linux')
+        output.complain('region --shell runs on Linux only')
         return FAILURE
     from gpu_tracker.cli.region_shell import functions  # noqa: PLC0415 - not where a command runs
 
@@ -113,7 +113,7 @@ def _run(name: str, attributes: Mapping[str, object], words: list[str]) -> int:
     try:
         command = HeldCommand(words)
     except OSError as error:
-        output.complain(f'the step {name!r} is not recorded: {output.reason(error)}')
+        output.complain(f'the region {name!r} is not recorded: {output.reason(error)}')
         return _become(words)
     supervise.hold_signals()
     region.begin(command.process_id)

@@ -83,7 +83,7 @@ def check_begin(recordings: Sequence[Recording], start: float | None) -> None:
     """Raise ParameterError if no recording has samples from ``start`` on."""
     end = max(recording.duration or 0.0 for recording in recordings)
     if start is not None and start >= end:
-        raise ParameterError('--from', f'{start:g}', f'less than the {end:g} s that were recorded')
+        raise ParameterError('--from', f'{start:g}', f'less than the duration of the recording, {end:g} s')
 
 
 def _write(files: list[str], path: str | None, start: float | None, stop: float | None, *, salvage: bool) -> int:
@@ -134,9 +134,9 @@ def path_beside(stem: str, ending: str, mark: str) -> str:
         return path
     except OSError as error:
         problem = f'cannot write {path}: {output.reason(error)}'
-        raise RecordingError(f'{problem}. Name another file with --output') from error
+        raise RecordingError(f'{problem}. Choose another file with --output') from error
     if not is_ours:
-        raise RecordingError(f'{path} exists, and gpu-tracker did not write it. Name another file with --output')
+        raise RecordingError(f'{path} exists, but is not a file of gpu-tracker. Choose another file with --output')
     return path
 
 

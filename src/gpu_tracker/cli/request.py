@@ -95,7 +95,7 @@ def read_request(values: options.Values) -> Request:
 
         unknown = config_files.set_options(values, config)
         if unknown and not values['--quiet']:
-            output.complain(f'--tconfig: unknown names are ignored: {", ".join(unknown)}')
+            output.complain(f'--tconfig: ignored unknown parameters: {", ".join(unknown)}')
     adaptive = take_adaptive_units(values)
     for names, message in _conflicts(values):
         if not any(map(values.drop_default, names)):

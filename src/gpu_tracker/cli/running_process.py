@@ -85,8 +85,8 @@ def hidden_process(process_id: int) -> GpuTrackerError | None:
         os.kill(process_id, 0)
     except PermissionError:
         return GpuTrackerError(
-            f"Process {process_id} is another user's, and /proc is mounted with hidepid. Use root, CAP_SYS_PTRACE or "
-            f'the group of the mount option gid. {see("not-permitted")}'
+            f"Process {process_id} is another user's, and /proc is mounted with hidepid. Run gpu-tracker as root, with "
+            f"CAP_SYS_PTRACE, or in the group of /proc's mount option gid. {see('not-permitted')}"
         )
     except (ProcessLookupError, OverflowError):
         return None

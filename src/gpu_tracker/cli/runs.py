@@ -94,7 +94,7 @@ def _remove(name: str) -> int:
     chosen = list(paths) if name == _ALL else name.split(',')
     for run_id in chosen:
         if run_id not in paths:
-            raise RecordingError(f'there is no run {run_id}: gpu-tracker runs lists them')
+            raise RecordingError(f'there is no run {run_id}: list the runs with "gpu-tracker runs"')
     for run_id in chosen:
         kept_run.remove(paths[run_id])
     output.say(f'Removed: {", ".join(chosen) or "nothing"}')
@@ -115,7 +115,7 @@ def show(path: str, name: str, output_path: str | None, units: Sequence[str | No
 
     run = killed_runs.load(path)
     if run is None:
-        raise RecordingError(f'{path} has nothing to show: its run ended normally, or never started')
+        raise RecordingError(f'{path} has nothing to show, because its run ended normally or never started')
     usage = run.usage(*units)
     usage = replace(usage, advice=advice_of(usage, run.totals, None))
     if name == 'json':

@@ -53,7 +53,7 @@ def run(values: options.Values) -> int:
 
     if os.path.isdir(file):
         if any(chosen):
-            raise options.UsageError(f'{file} is the folder of a job: its report takes no units')
+            raise options.UsageError(f'{file} is the folder of a job: leave out the options for units')
         from gpu_tracker.cli import merge  # noqa: PLC0415 - of jobs alone
 
         return merge.write([file], name, path, with_advice=not values['--no-advice'])

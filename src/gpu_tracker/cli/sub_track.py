@@ -87,7 +87,7 @@ def _files_in(path: str, ending: str) -> list[str]:
         return [path]
     found = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(ending)]
     if not found:
-        raise GpuTrackerError(f'no file in {path} ends in {ending}, like the new file')
+        raise GpuTrackerError(f'no file in {path} has the ending {ending} of the new file')
     return found
 
 
@@ -128,8 +128,8 @@ def _configuration(path: object) -> tuple[dict[str, str], str | None]:
     files, statistic = found.get('file_path_map', {}), found.get('statistic')
     is_map = isinstance(files, dict) and all(isinstance(file, str) for file in files.values())
     if not is_map or not isinstance(statistic, str | None):
-        accepted = '"file_path_map", an object of paths, and "statistic", a text'
-        raise GpuTrackerError(f'--cconfig: {path} may have {accepted}')
+        accepted = '"file_path_map" must be an object of paths, and "statistic" must be a text'
+        raise GpuTrackerError(f'--cconfig: in {path}, {accepted}')
     return dict(files), statistic
 
 

@@ -167,7 +167,9 @@ def run(values: options.Values) -> int:
     request = read_request(values)
     is_csv = request.parameters.get('tracking_file', '').endswith('.csv')
     if is_csv and not request.live and not request.parameters['disable_logs']:
-        output.complain(f'{values.name("--tf")}: a CSV file has only samples, and show and report cannot read it')
+        output.complain(
+            f'{values.name("--tf")}: gpu-tracker show and report cannot read a CSV file, which has only samples'
+        )
     if request.live:
         from gpu_tracker.cli import live  # noqa: PLC0415 (each way to track imports only what it needs)
 

@@ -159,7 +159,7 @@ def note_exit(run: Run, exit_code: int) -> None:
     try:
         run.files.write_end(None, exit_code)
     except OSError as error:
-        output.complain(f'the record of this rank could not be written: {output.reason(error)}')
+        output.complain(f'the result of this rank could not be written into the job folder: {output.reason(error)}')
 
 
 def exit_code(code: int, termination_reason: str | None, *, delivered: bool) -> int:

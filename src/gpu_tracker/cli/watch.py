@@ -35,18 +35,18 @@ def run(values: options.Values) -> int:
     """Show what ``values`` ask for, and return the exit code."""
     given = str(values['<run>'])
     if given == options.LAST_RUN and not os.path.exists(given):
-        raise GpuTrackerError('watch shows runs that go on. For the last run that ended: gpu-tracker show')
+        raise GpuTrackerError('watch shows only runs in progress. For the last finished run, use gpu-tracker show')
     color = screen.shows_colors() and not values['--no-color']
     if _is_process_id(given):
         if sys.platform == 'win32':
             raise GpuTrackerError(
-                'watching a process needs Linux or another POSIX system: record it, and watch the file'
+                'watching a process needs Linux or another POSIX system: record the process, and watch the recording'
             )
         from gpu_tracker.cli import output, watch_process  # noqa: PLC0415 - imports what tracks
         from gpu_tracker.running import numbered_runs  # noqa: PLC0415 - as above
 
         if int(given) in numbered_runs.found():
-            output.complain(f'{given} is the ID of a process here. For the kept run: gpu-tracker show {given}')
+            output.complain(f'{given} is read as the ID of a process. For run {given}, use gpu-tracker show {given}')
         return watch_process.watch(int(given), color=color)
     return _watch_file(given, color=color)
 

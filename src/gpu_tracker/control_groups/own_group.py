@@ -106,11 +106,13 @@ class OwnGroup:
         """
         folder = self._memory_of_unified()
         if folder is None and 'memory' not in self.legacy:
-            raise OSError(errno.ENOENT, 'its control group has no memory controller')
+            raise OSError(errno.ENOENT, 'the control group of the command has no memory controller')
         if self._oom_kills() is None:
-            raise OSError(errno.ENOENT, 'its control group does not count what is ended for lack of memory')
+            raise OSError(
+                errno.ENOENT, 'the control group of the command does not count processes killed for lack of memory'
+            )
         if size < os.sysconf('SC_PAGE_SIZE'):  # which the kernel would take for 0
-            raise OSError(errno.EINVAL, 'the kernel keeps none that is smaller than a page of memory')
+            raise OSError(errno.EINVAL, 'the limit is smaller than one page of memory')
         if folder is not None:
             making.write(f'{folder}/memory.max', str(size))
             _write_if_there(f'{folder}/memory.swap.max', '0')
@@ -258,9 +260,9 @@ def usage_of(found: Mapping[str, Any], wanted: Units) -> OwnGroupUsage:
     figures = {name: found.get(name) for name in FIGURES}
     texts = {name: found.get(name) for name in ('made_in', 'problem')}
     if not all(value is None or type(value) in {int, float} for value in figures.values()):
-        raise ValueError('own_group has something else than numbers')
+        raise ValueError('a figure of own_group is not a number')
     if not all(value is None or isinstance(value, str) for value in texts.values()):
-        raise ValueError('own_group has something else than texts')
+        raise ValueError('made_in or problem of own_group is not a text')
     return OwnGroupUsage(
         unit=wanted.ram,
         made_in=texts['made_in'],

@@ -107,15 +107,15 @@ def _check_may_leave(proc: str) -> None:
     except OSError:
         group, mounted = None, []
     if group is None or not mounted:
-        raise NoScopeError('there is no control group of version 2')
+        raise NoScopeError('no control group of version 2 is visible here')
     if group.path not in _NOWHERE and _OF_SESSION.fullmatch(group.path) is None:
-        raise NoScopeError(f'this process belongs to {group.path}, which a process of it must not leave')
+        raise NoScopeError(f'gpu-tracker must not move a process out of the control group {group.path}')
     for folder in folders_up(group, mounted):
         if _OF_MANAGERS.fullmatch(os.path.basename(folder)):
             return
         for name, limited in _LIMITS:
             if (text_in(folder, name) or 'max').split()[0] != 'max':
-                raise NoScopeError(f'{folder} limits {limited}, and a scope of its own would lift that')
+                raise NoScopeError(f'{folder} limits {limited}, and a new scope would not have this limit')
 
 
 def _start(name: str, pids: Sequence[int], run: Callable[[Sequence[str]], tuple[int, str]]) -> None:
@@ -133,7 +133,7 @@ def _start(name: str, pids: Sequence[int], run: Callable[[Sequence[str]], tuple[
     ])  # fmt: skip
     if code != 0:
         whose = "the machine's systemd" if os.geteuid() == 0 else "systemd's user manager"
-        raise NoScopeError(f'{whose} gives no scope: {said.strip() or f"busctl has ended with {code}"}')
+        raise NoScopeError(f'{whose} did not create a scope: {said.strip() or f"busctl has ended with {code}"}')
 
 
 def _folder_when_moved(name: str, pids: Sequence[int], proc: str) -> str:
@@ -145,7 +145,7 @@ def _folder_when_moved(name: str, pids: Sequence[int], proc: str) -> str:
         if first is not None and all(group is not None and group.path.endswith(f'/{name}') for group in groups):
             folder = folder_of(first, mounts(proc))
             if folder is None:
-                raise NoScopeError('the scope that systemd has made is not visible here')
+                raise NoScopeError('the control group of the new systemd scope is not mounted here')
             return folder
         if time.monotonic() > deadline:
             raise NoScopeError(f'systemd has not moved the command into {name} within {_TIMEOUT:.0f} s')

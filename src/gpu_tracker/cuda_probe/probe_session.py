@@ -87,7 +87,7 @@ class Probe:
         :raises gpu_tracker.errors.ParameterError: One of the libraries has no function that is probed.
         """
         if self._engine is not None:
-            raise TrackerStateError('The probe is open already, or was.')
+            raise TrackerStateError('The probe was already opened: make a new Probe.')
         named = [_named(path) for path in self._libraries]
         with contextlib.ExitStack() as undoing:
             likely = candidates(os.environ, self._command, begin=self._folder)

@@ -86,7 +86,7 @@ class Inventory:
             drivers,
             lambda backend: backend.survey(with_load=with_load, with_sensors=with_sensors),
             self._timeout,
-            lambda: self._reported.once(_DELAY, 'waiting for the GPU driver to answer'),
+            lambda: self._reported.once(_DELAY, 'waiting for the GPU driver to respond'),
         )
         if problems and not any(answers.values()):
             raise next(iter(problems.values()))

@@ -23,7 +23,7 @@ BACKLOG = 1024
 _CREDENTIALS = struct.Struct('iII')
 """struct ucred of unix(7): the IDs of process, user and group."""
 
-_OF_THIS_MACHINE = "a name or an address of this machine's"
+_OF_THIS_MACHINE = 'a host name or an IP address of this machine'
 
 
 class AddressTakenError(GpuTrackerError):

@@ -60,10 +60,10 @@ def test_only_the_usual_file_may_be_missing(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ('text', 'reason'),
     [
-        ('[threshold]\nx = 1', 'it may have the tables thresholds and sentences, not threshold'),
-        ('thresholds = 3', 'it may have the tables thresholds and sentences, not thresholds'),
-        ('[thresholds]\nx = 1', 'there is no x in thresholds'),
-        ('[sentences]\nx = "y"', 'there is no x in sentences'),
+        ('[threshold]\nx = 1', 'only the tables [thresholds] and [sentences] are accepted, not threshold'),
+        ('thresholds = 3', 'only the tables [thresholds] and [sentences] are accepted, not thresholds'),
+        ('[thresholds]\nx = 1', "the table [thresholds] must not have the key 'x'"),
+        ('[sentences]\nx = "y"', "the table [sentences] must not have the key 'x'"),
         ('[thresholds]\nswap_share = "y"', "swap_share cannot be 'y'"),
         ('[thresholds]\nswap_share = true', 'swap_share cannot be True'),
         ('[thresholds]\nswap_share = 0', 'swap_share cannot be 0'),

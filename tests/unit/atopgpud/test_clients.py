@@ -5,7 +5,7 @@ from gpu_tracker.atopgpud.server import Clients
 ROOT = 0
 SOMEBODY = 1000
 ANOTHER = 1001
-TURNED_AWAY = 'a client was turned away: there are too many'
+TURNED_AWAY = 'disconnected a client: too many clients are connected'
 
 
 class Connection:

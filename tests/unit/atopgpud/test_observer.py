@@ -144,7 +144,7 @@ def test_where_no_gpu_is_left_those_known_stay_and_can_come_back():
             gpus, backend.gpus = backend.gpus, ()
             await scene.observer.open_again()
             assert scene.lines == [
-                'warning: no GPU is left: those that were known are told as unreadable',
+                'warning: no GPU is left: the previous GPUs are reported as unreadable',
                 f'warning: {A}: has gone',
             ]
             assert not backend.is_open
@@ -237,7 +237,7 @@ def test_while_a_driver_hangs_looking_for_gpus_changes_nothing():
             looks = backend.gpus[1].looks
             await until(lambda: backend.gpus[1].looks > looks)
             threads = set(threading.enumerate())
-            message = 'warning: a GPU driver does not answer: the GPUs that are known stay as they are'
+            message = 'warning: a GPU driver does not respond: atopgpud keeps its previous list of GPUs'
             for times in (1, 2):
                 looking = asyncio.create_task(scene.observer.open_again())
                 while not looking.done():
@@ -286,7 +286,9 @@ def test_more_gpus_than_atop_knows_are_left_out():
     async def scenario():
         async with observing(Backend(*map(Monitor, range(33)))) as scene:
             assert scene.busy() == list(range(10, 42))
-            assert scene.lines == ['warning: 33 GPUs: atop knows no more than 32, the others are left out']
+            assert scene.lines == [
+                'warning: this machine has 33 GPUs, but atop supports at most 32: the remaining GPUs are not reported'
+            ]
 
     asyncio.run(scenario())
 

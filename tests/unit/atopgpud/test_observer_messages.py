@@ -13,8 +13,8 @@ from support.waiting import TIMEOUT
 A = 'GPU 0 (NVIDIA H200, 00000000:00:00.0)'
 B = 'GPU 1 (NVIDIA H200, 00000000:01:00.0)'
 SWITCHED_ON = (
-    f'warning: accounting mode of {A} was switched on. This changes the machine: it stays on after the end '
-    'of atopgpud, until the driver is loaded anew or nvidia-smi -am 0 switches it off'
+    f'warning: atopgpud switched on accounting mode of {A}. Accounting mode stays on after atopgpud ends. '
+    'To switch it off, run nvidia-smi -am 0 or reload the driver'
 )
 
 
@@ -122,7 +122,7 @@ def test_an_opening_that_takes_long_is_told(monkeypatch):
         assert not opening.done()
         may_open.set()
         assert await opening == 1
-        assert scene.lines == ['warning: waiting for the GPU driver to answer']
+        assert scene.lines == ['warning: waiting for the GPU driver to respond']
         assert await observer.in_thread(lambda: scene.observer.stop(TIMEOUT))
 
     asyncio.run(scenario())

@@ -137,7 +137,7 @@ def test_a_client_that_asks_and_sends_no_more_gets_its_answer(service):
         (b'X\1', "a client sent an unknown request: b'X\\x01'"),
         (b't\2', "a client sent an unknown request: b't\\x02'"),
         (b'\0\0', "a client sent an unknown request: b'\\x00\\x00'"),
-        (b'T', "a client sent half a request: b'T'"),
+        (b'T', "a client disconnected after an incomplete request: b'T'"),
     ],
 )
 def test_what_is_no_request_ends_the_connection_without_an_answer(service, request_, complaint):
@@ -176,7 +176,7 @@ def test_where_there_are_too_many_the_oldest_goes_that_has_never_asked_and_else_
                     assert fifth.is_closed()
                 for client in (asked, third, fourth):
                     assert client.ask('T', 1) == (1, TYPES)
-        assert service.complaints == ['a client was turned away: there are too many'] * 2
+        assert service.complaints == ['disconnected a client: too many clients are connected'] * 2
 
 
 @BOTH_KINDS
@@ -196,7 +196,7 @@ def test_clients_of_one_kind_take_no_places_of_the_other(monkeypatch, connect):
             assert third.is_closed()
         for client in (*first, *rest):
             assert client.ask('T', 1) == (1, TYPES)
-        assert service.complaints == ['a client was turned away: there are too many'] * 2
+        assert service.complaints == ['disconnected a client: too many clients are connected'] * 2
 
 
 def test_over_a_unix_socket_the_user_is_known_whose_places_are_counted(monkeypatch):
@@ -263,7 +263,7 @@ def test_a_client_that_does_not_take_its_answer_is_given_up_and_one_that_is_idle
         ask_without_reading(service, stalled, requests)
         service.complaints.clear()
         service.after(31)
-        assert service.complaints == ['a client has not taken its answer for long']
+        assert service.complaints == ['disconnected a client that did not read its response']
         eventually(lambda: service.notes[-1] == f'a client has gone: {left} of its kind')
         assert service.stalled == []
         for client in (idle, silent):

@@ -324,7 +324,7 @@ def test_parameters_in_a_file_that_no_option_has_are_named(tmp_path: Path, capfd
     path.write_text('{"join_timeout": 5, "sleep_time": 2, "sleeptime": 3}')
 
     assert read(f'--tconfig={path}', 'true').parameters['sleep_time'] == 2.0
-    assert capfd.readouterr().err == ('gpu-tracker: --tconfig: unknown names are ignored: join_timeout, sleeptime\n')
+    assert capfd.readouterr().err == ('gpu-tracker: --tconfig: ignored unknown parameters: join_timeout, sleeptime\n')
     read(f'--tconfig={path}', '-q', 'true')
     assert capfd.readouterr().err == ''
 

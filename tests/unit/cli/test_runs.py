@@ -85,8 +85,8 @@ def test_a_killed_run_that_is_recorded_may_be_the_last(runs: Path) -> None:
     (runs / '20260101-000000-abcdef.run').write_bytes(b'')
     os.utime(runs / '20260101-000000-abcdef.db', (9, 9))
     assert refused('show') == (
-        f'gpu-tracker: {runs}/20260101-000000-abcdef.run has nothing to show: '
-        'its run ended normally, or never started\n'
+        f'gpu-tracker: {runs}/20260101-000000-abcdef.run has nothing to show, '
+        'because its run ended normally or never started\n'
     )
 
 
@@ -101,7 +101,7 @@ def test_the_last_two_runs_are_compared(runs: Path) -> None:
     assert printed('compare').splitlines()[0] == '1 run of run 1, 1 run of run 2'
     (runs / '1.db').unlink()
     assert refused('compare').startswith(
-        'gpu-tracker: compare needs two groups with different names: gpu-tracker compare '
+        'gpu-tracker: compare needs two groups of recordings with different names, as in: gpu-tracker compare '
     )
 
 
@@ -113,21 +113,24 @@ def test_a_file_comes_before_a_run_of_that_name(runs: Path, tmp_path: Path) -> N
 
 def test_a_run_that_is_not_there_is_named(runs: Path) -> None:
     for command in (('show', '3'), ('report', '3'), ('runs', '--remove=3')):
-        assert refused(*command) == 'gpu-tracker: there is no run 3: gpu-tracker runs lists them\n'
+        assert refused(*command) == 'gpu-tracker: there is no run 3: list the runs with "gpu-tracker runs"\n'
     called('runs', '--remove=all')
-    assert refused('report') == 'gpu-tracker: there is no run yet: gpu-tracker COMMAND keeps each\n'
+    assert refused('report') == 'gpu-tracker: there is no run yet: start one with gpu-tracker COMMAND\n'
     assert printed('runs') == ''
 
 
 def test_watch_names_the_command_for_runs_that_ended(runs: Path) -> None:
     assert refused('watch', 'last') == (
-        'gpu-tracker: watch shows runs that go on. For the last run that ended: gpu-tracker show\n'
+        'gpu-tracker: watch shows only runs in progress. For the last finished run, use gpu-tracker show\n'
     )
 
 
 def test_runs_are_removed(runs: Path) -> None:
     assert called('runs', '--remove=1').stderr == 'Removed: 1\n'
-    assert called('runs', '--remove=2,1').stderr == 'gpu-tracker: there is no run 1: gpu-tracker runs lists them\n'
+    assert (
+        called('runs', '--remove=2,1').stderr
+        == 'gpu-tracker: there is no run 1: list the runs with "gpu-tracker runs"\n'
+    )
     assert os.listdir(runs) == ['2.db']
     assert called('runs', '--remove=all').stderr == 'Removed: 2\n'
     assert called('runs', '--remove=all').stderr == 'Removed: nothing\n'

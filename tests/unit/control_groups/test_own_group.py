@@ -149,14 +149,14 @@ def test_kills_below_count_but_not_those_that_a_limit_of_a_group_below_explains(
 def test_a_kernel_that_does_not_count_kills_keeps_no_limit(tmp_path: Path) -> None:
     files = {'memory.limit_in_bytes': 1, 'memory.oom_control': 'oom_kill_disable 0\nunder_oom 0'}
     folder = make_group(tmp_path / 'memory', files)
-    with pytest.raises(OSError, match='does not count what is ended for lack of memory'):
+    with pytest.raises(OSError, match='does not count processes killed for lack of memory'):
         OwnGroup(None, {'memory': str(folder)}, V1).limit_memory(50_000_000)
     assert (folder / 'memory.limit_in_bytes').read_text() == '1\n'
 
 
 def test_a_limit_below_a_page_is_none_that_the_kernel_can_keep(tmp_path: Path) -> None:
     folder = make_group(tmp_path / 'run', {**OF_VERSION_2, 'memory.max': 'max'})
-    with pytest.raises(OSError, match='smaller than a page of memory'):
+    with pytest.raises(OSError, match='smaller than one page of memory'):
         OwnGroup(str(folder), {}, V2).limit_memory(1000)
     assert (folder / 'memory.max').read_text() == 'max\n'
 

@@ -165,7 +165,7 @@ def test_code_that_is_only_ptx_is_told() -> None:
     [
         (b'', 'not readable: not an ELF file'),
         (b'#!/bin/sh\n' * 20, 'not readable: not an ELF file'),
-        (b'\x7fELF\1\1\1' + bytes(80), 'not readable: an ELF file, but not a 64-bit little-endian one'),
+        (b'\x7fELF\1\1\1' + bytes(80), 'not readable: an ELF file that is not 64-bit little-endian'),
         (fatbin(entry(b'no cubin')), 'not readable: not an ELF file'),
         (fatbin(entry(elf([]))), 'not readable: not a cubin'),
         (fatbin(entry(SUM_90))[:-8], 'not readable: its code is cut short'),
@@ -198,8 +198,8 @@ def test_a_false_claim_of_the_unpacked_size_is_refused(flags: int, claim: int) -
 @pytest.mark.parametrize(
     ('flags', 'package', 'problem'),
     [
-        (LZ4, 'lz4', 'not readable: compressed with LZ4, which needs the package lz4'),
-        (ZSTD, 'zstandard', 'not readable: compressed with zstd, which needs the package zstandard'),
+        (LZ4, 'lz4', 'not readable: compressed with LZ4: install the Python package lz4'),
+        (ZSTD, 'zstandard', 'not readable: compressed with zstd: install the Python package zstandard'),
     ],
 )
 def test_a_missing_package_is_named(monkeypatch, flags: int, package: str, problem: str) -> None:

@@ -76,10 +76,10 @@ def test_a_probe_that_is_not_open_does_nothing(made: Made) -> None:
 
 
 def test_a_probe_is_opened_once(probe: Probe, made: Made) -> None:
-    with pytest.raises(TrackerStateError, match=r'^The probe is open already, or was\.$'):
+    with pytest.raises(TrackerStateError, match=r'^The probe was already opened: make a new Probe\.$'):
         probe.open()
     probe.close()
-    with pytest.raises(TrackerStateError, match=r'^The probe is open already, or was\.$'):
+    with pytest.raises(TrackerStateError, match=r'^The probe was already opened: make a new Probe\.$'):
         probe.open()
     assert made.kinds == [None]
 

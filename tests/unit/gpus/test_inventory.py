@@ -187,7 +187,7 @@ def test_a_driver_that_hangs_hides_nothing_of_another_and_is_not_waited_for_agai
         assert [reading.gpu.vendor for reading in inventory.read()] == ['amd']
         assert (working.looks, hanging.looks) == (looks, 1)
     unread = 'GPUs of NVIDIA cannot be read: The driver of NVIDIA GPUs has not answered for 1 seconds.'
-    assert told == ['waiting for the GPU driver to answer', unread]
+    assert told == ['waiting for the GPU driver to respond', unread]
     hanging.may_answer.set()
     assert eventually(lambda: len(inventory.read()) == 2)
     inventory.close()
@@ -218,7 +218,7 @@ def test_a_driver_that_hangs_is_asked_nothing_more_until_it_answers() -> None:
             inventory.read()
         eventually(lambda: backend.looks)
     assert backend.looks == 1
-    assert told == ['waiting for the GPU driver to answer']
+    assert told == ['waiting for the GPU driver to respond']
     inventory.close()
     assert not backend.is_closed  # it is still being asked
     backend.may_answer.set()

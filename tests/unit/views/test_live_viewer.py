@@ -159,4 +159,4 @@ def test_a_view_of_a_run_that_fails_is_reported_when_it_ends(
     finally:
         signal.signal(signal.SIGTSTP, before)
     complaint = f'cannot read {tmp_path}/missing.db: No such file or directory'
-    assert capfd.readouterr().err == f'gpu-tracker: --live has ended early: RecordingError: {complaint}\n'
+    assert capfd.readouterr().err == f'gpu-tracker: --live stopped because of an error: RecordingError: {complaint}\n'

@@ -225,7 +225,7 @@ class CodeIndex:
         if payload.packing is Packing.NONE:
             return Cubin(PartOfRegion(region, payload.offset + image.start, image.size))
         if payload.size > LARGEST_PAYLOAD:
-            raise NotReadableError(f'an entry of {payload.size} bytes')
+            raise NotReadableError(f'an entry of {payload.size} bytes is too large')
         # Cubins that are compressed together are unpacked once, not once for each.
         if self._last is None or self._last[:2] != (region, payload):
             contents = unpacked(region.read(payload.offset, payload.size), payload.packing, payload.unpacked_size)

@@ -94,7 +94,7 @@ class Elf:
         if not header.startswith(MAGIC) or len(header) < _HEADER.size:
             raise NotReadableError('not an ELF file')
         if header[4] != _CLASS_64 or header[5] != _LITTLE_ENDIAN:
-            raise NotReadableError('an ELF file, but not a 64-bit little-endian one')
+            raise NotReadableError('an ELF file that is not 64-bit little-endian')
         self.abi = header[8]
         fields = _HEADER.unpack(header)
         self.machine: int = fields[2]
@@ -119,7 +119,7 @@ class Elf:
             count = _SECTION.unpack(first)[5] if len(first) == _SECTION.size else 0
         count = min(count, _MOST_SECTIONS)
         if self._sections_at + count * _SECTION.size > self.region.size:
-            raise NotReadableError('an ELF file that is cut short')
+            raise NotReadableError('a truncated ELF file')
         return count
 
     def _section_header(self, number: int) -> tuple[int, ...] | None:

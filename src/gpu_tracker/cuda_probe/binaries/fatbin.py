@@ -168,10 +168,10 @@ def unpacked(packed: bytes, packing: Packing, size: int) -> bytes:
     if packing is Packing.NONE:
         return packed
     if not 0 < size <= LARGEST_PAYLOAD:
-        raise NotReadableError(f'an entry claims to unpack to {size} bytes')
+        raise NotReadableError(f'an entry has the invalid unpacked size of {size} bytes')
     contents = _from_lz4(packed, size) if packing is Packing.LZ4 else _from_zstd(packed, size)
     if len(contents) != size:
-        raise NotReadableError(f'an entry unpacks to {len(contents)} bytes, not the {size} that it claims')
+        raise NotReadableError(f'an entry unpacks to {len(contents)} bytes instead of {size}')
     return contents
 
 
@@ -179,7 +179,7 @@ def _from_lz4(packed: bytes, size: int) -> bytes:
     try:
         from lz4 import block  # noqa: PLC0415 - an extra, needed by few programs
     except ImportError:
-        raise NotReadableError('compressed with LZ4, which needs the package lz4') from None
+        raise NotReadableError('compressed with LZ4: install the Python package lz4') from None
     try:
         contents: bytes = block.decompress(packed, uncompressed_size=size)
     except (block.LZ4BlockError, MemoryError) as error:
@@ -191,12 +191,12 @@ def _from_zstd(packed: bytes, size: int) -> bytes:
     try:
         import zstandard  # noqa: PLC0415 - an extra, needed by few programs
     except ImportError:
-        raise NotReadableError('compressed with zstd, which needs the package zstandard') from None
+        raise NotReadableError('compressed with zstd: install the Python package zstandard') from None
     try:
         # The frame's own word decides how much is allocated: it is checked before that happens.
         claimed = zstandard.frame_content_size(packed)
         if claimed not in {size, -1}:
-            raise NotReadableError(f'a zstd frame of {claimed} bytes where {size} are expected')
+            raise NotReadableError(f'a zstd frame has {claimed} bytes instead of {size}')
         contents: bytes = zstandard.ZstdDecompressor().decompress(packed, max_output_size=size)
     except (zstandard.ZstdError, MemoryError) as error:
         raise NotReadableError(f'zstd: {error}') from None

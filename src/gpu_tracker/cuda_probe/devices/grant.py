@@ -86,12 +86,14 @@ def _group_plan(
     :raises GrantError: It cannot be done so.
     """
     if group.is_root:
-        raise GrantError(f'process {pid} is in the root control group, which denies no device: nothing to grant')
+        raise GrantError(
+            f'process {pid} is in the root control group, which allows all devices: there is nothing to grant'
+        )
     folder = places.folder_of(group, mounted)
     if folder is None:
         raise GrantError(
-            f'the control group {group.path!r} of process {pid} is limited by the devices controller of cgroup '
-            'version 1, whose folder is not to be seen from here: mount it, or run this outside of the container'
+            f'the devices controller of cgroup version 1 limits process {pid} in the control group {group.path!r}, but '
+            'this controller is not mounted here: mount the controller, or run this command outside the container'
         )
     rules = _rules(folder)
     notes = (_WHOLE_GROUP, _UNSEEN) if control_groups.allows_all(rules) else (_WHOLE_GROUP,)
@@ -139,8 +141,8 @@ def _check_above(folder: str, group: Group, devices: Iterable[DeviceNumbers]) ->
             labels = '; '.join(numbers.label for numbers in denied)
             commands = ''.join(f'\n  {Write(f"{upper}/{_ALLOW}", numbers.rule).in_shell()}' for numbers in denied)
             raise GrantError(
-                f'the control group {folder} cannot allow what the one above it, {upper}, denies: {labels}. '
-                f'Allow it there first, which concerns all groups below:{commands}'
+                f'the control group {folder} cannot allow devices that its parent group {upper} denies: {labels}. '
+                f'Allow these devices in the parent first, which affects all child groups:{commands}'
             )
 
 
@@ -185,11 +187,13 @@ def _unit_plan(pid: int, name: str, group: Group, devices: Sequence[DeviceNumber
     """
     if not os.path.isdir(f'{run_folder}/systemd/system'):
         raise GrantError(
-            'devices of control groups of version 2 can be granted through systemd only, which does not run here'
+            'in control groups of version 2, only systemd can grant devices, and systemd does not run here'
         )
     unit = unit_of(group.path)
     if unit is None:
-        raise GrantError(f'process {pid} is in the control group {group.path!r}, which is no unit of systemd')
+        raise GrantError(
+            f'process {pid} is in the control group {group.path!r}, which does not belong to a unit of systemd'
+        )
     known = _properties(unit)
     _check(pid, unit, group, known)
     allowed = {tuple(entry.rsplit(' ', 1)) for entry in known.get('DeviceAllow', [])}
@@ -245,15 +249,17 @@ def _check(pid: int, unit: str, group: Group, known: dict[str, list[str]]) -> No
     :raises GrantError: So it is.
     """
     if known.get('LoadState') != ['loaded']:
-        raise GrantError(f'systemd does not know the unit {unit} that process {pid} is in')
+        raise GrantError(f'systemd has not loaded the unit {unit} of process {pid}')
     known_group = known.get('ControlGroup', [group.path])[0]
     if f'{group.path}/'.startswith(f'{known_group}/'):
         # Under the policy "auto" a first DeviceAllow= would deny everything that it does not name.
         if known.get('DevicePolicy', ['auto']) == ['auto'] and not known.get('DeviceAllow'):
             raise GrantError(
-                f'systemd denies the unit {unit} no device (DevicePolicy=auto without DeviceAllow=), and a first '
-                'DeviceAllow= would deny it all others: nothing to grant. If the process cannot open a GPU, something '
-                'else keeps it from that, such as the permissions of the file, or a filter of a container runtime'
+                f'systemd allows the unit {unit} all devices (DevicePolicy=auto without DeviceAllow=): there is '
+                'nothing to grant. A first DeviceAllow= would deny all other devices. If the process cannot open a GPU, '
+                'check the permissions of the device files, and the filters of a container runtime'
             )
         return
-    raise GrantError(f'the unit {unit} has the control group {known_group}, and process {pid} is in {group.path}')
+    raise GrantError(
+        f'systemd reports the control group {known_group} for the unit {unit}, but process {pid} is in {group.path}'
+    )

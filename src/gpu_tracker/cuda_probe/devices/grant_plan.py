@@ -42,8 +42,8 @@ class Write(NamedTuple):
                 os.close(descriptor)
         except PermissionError:
             raise GrantError(
-                f'the kernel refuses {self.line!r} in {self.path}: this process lacks CAP_SYS_ADMIN, or a group above '
-                'denies those devices, and a group cannot allow what the one above it denies'
+                f'the kernel refuses {self.line!r} in {self.path}: this process lacks CAP_SYS_ADMIN, or a parent '
+                'control group denies these devices and must allow them first'
             ) from None
         except OSError as error:
             raise GrantError(f'cannot write {self.line!r} to {self.path}: {error.strerror}') from error
@@ -132,7 +132,7 @@ def run(words: Sequence[str]) -> str:
     except FileNotFoundError:
         raise GrantError(f'{words[0]!r} is not on PATH') from None
     except subprocess.TimeoutExpired:
-        raise GrantError(f'"{command}" has not ended for {_TIMEOUT:g} seconds') from None
+        raise GrantError(f'"{command}" did not end within {_TIMEOUT:g} seconds') from None
     if finished.returncode:
         output = finished.stderr.strip() or f'exit code {finished.returncode}'
         raise GrantError(f'"{command}" has failed: {output}')

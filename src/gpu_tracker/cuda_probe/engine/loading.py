@@ -185,7 +185,7 @@ class LoadedObject:
         settings = self.maps['settings']
         settings.put(INDEX.pack(0), SETTINGS.pack(_FIRST_NUMBER, 0, 0, half_a_ring, 0, 0, 1))
         if not self._run('find_level'):
-            raise OSError(errno.EOPNOTSUPP, 'the kernel does not show its PID namespaces')
+            raise OSError(errno.EOPNOTSUPP, 'the probe cannot read the PID namespaces of this kernel')
 
     def _run(self, program: str) -> bool:
         return int(self._library.bpf_prog_test_run_opts(self.program(program), _run_options())) == 0
@@ -239,6 +239,5 @@ def read_object() -> bytes:
             return file.read()
     except FileNotFoundError:
         raise ProbeUnavailableError(
-            'CUDA calls cannot be probed: a file of this installation of gpu-tracker is missing; install gpu-tracker '
-            'anew.'
+            'CUDA calls cannot be probed: a file of this installation of gpu-tracker is missing; reinstall gpu-tracker.'
         ) from None
