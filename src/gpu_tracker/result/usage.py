@@ -381,7 +381,7 @@ class ResourceUsage:
     :ivar cpu_utilization: CPU utilization, and number of threads (:class:`CPUUtilization`).
     :ivar gpu_utilization: GPU utilization by all programs (:class:`GPUUtilization`).
     :ivar compute_time: Wall time of the run (:class:`ComputeTime`).
-    :ivar gpus: GPUs that the run used, or that were assigned to it (:class:`.GPUUse`).
+    :ivar gpus: GPUs used by the run or assigned to the run (:class:`.GPUUse`).
     :ivar cuda: Optional section: CUDA calls (:class:`.CUDAUsage`).
     :ivar io: Optional section: reads, writes and page faults (:class:`.IOUsage`).
     :ivar energy: Optional section: energy of GPUs and CPUs (:class:`.EnergyUsage`).
