@@ -29,7 +29,7 @@ _HAS_RUN = 'The command has run, and ended with exit code {}.'
 
 
 class CommandResult(NamedTuple):
-    """A pair: exit code of a command, and resources that the command used.
+    """A named tuple: the exit code of a command, and the resources that the command used.
 
     :ivar exit_code: Exit code, or -n if signal n ended the command.
     :ivar resource_usage: Resources that the command used (:class:`~gpu_tracker.ResourceUsage`).
@@ -62,19 +62,16 @@ def run(
 ) -> CommandResult:
     """Run a command, and return a :class:`.CommandResult`: the exit code and the used resources.
 
-    The figures are as exact as on the command line. No report is printed. Several threads may call ``run`` at the same
-    time.
+    The figures are as exact as with the command ``gpu-tracker``. Several threads may call ``run`` at the same time.
 
     :param command: Program and arguments, as a list of strings. No shell is used.
-    :param stdin: As in :func:`subprocess.run`, and so are ``stdout``, ``stderr``, ``cwd`` and ``env``. ``PIPE`` raises
-        ``ValueError``.
+    :param stdin: ``stdin``, ``stdout``, ``stderr``, ``cwd`` and ``env`` mean the same as in :func:`subprocess.run`.
+        ``PIPE`` raises ``ValueError``.
     :param options: Parameters of :class:`~gpu_tracker.Tracker`, except ``process_id``.
     :raises OSError: if the command cannot be started, for example ``FileNotFoundError``.
-    :raises ValueError: if a parameter has an invalid value.
     :raises RuntimeError: if measuring fails. On Linux, the command is then not started; on other systems, the command
         is killed. If the command has run to its end, the exception's ``__notes__`` contain the exit code.
-    :raises gpu_tracker.tracked_command.CommandInterrupted: on Ctrl-C, which also interrupts the command. After any
-        other exception, the command is killed.
+    :raises gpu_tracker.tracked_command.CommandInterrupted: on Ctrl-C. After any other exception, the command is killed.
     """
     if isinstance(command, str | bytes | os.PathLike):
         raise TypeError(f"run takes a list of words, such as ['sort', 'numbers'], not {command!r}; no shell splits it")

@@ -47,16 +47,16 @@ def track(  # noqa: F811
 ) -> Any:
     """Measure each call of the decorated function. Write ``@track`` or ``@track(...)``.
 
-    After each call, a summary is printed on standard error, or ``report`` gets the result. The return value and the
-    exceptions of the function stay the same. If measuring fails, a warning is logged and the function still runs.
+    After each call, a summary is printed on standard error, or the result is passed to the function ``report``. The
+    return value and the exceptions of the decorated function stay the same. If measuring fails, a warning is logged and
+    the function still runs.
 
-    You can decorate functions, coroutine functions and methods. A recursive call is measured as part of the outermost
-    call. The whole process is measured: if two calls overlap, both results include the resources of both calls.
+    You can decorate functions, coroutine functions and methods, but not generators. A recursive call is measured as
+    part of the outermost call. The whole process is measured: if two calls overlap, both results include the resources
+    of both calls.
 
     :param report: Function that gets the :class:`~gpu_tracker.ResourceUsage` of each call.
     :param options: Parameters of :class:`~gpu_tracker.Tracker`, except ``process_id``.
-    :raises TypeError: if the decorated object cannot be tracked, such as a generator.
-    :raises ValueError: if a parameter has an invalid value.
     """
     if 'process_id' in options:
         raise TypeError('track measures the process that calls the function: it takes no process_id')

@@ -31,8 +31,8 @@ class Tracker:
     :param ram_unit: ``bytes``, ``kilobytes``, ``megabytes``, ``gigabytes`` or ``terabytes`` (powers of 1,000).
     :param gpu_ram_unit: Unit of GPU RAM: the same names as for ``ram_unit``.
     :param time_unit: ``seconds``, ``minutes``, ``hours`` or ``days``.
-    :param n_expected_cores: Number of cores that means 100 % CPU utilization. Default: all cores. ``'allowed'``: all
-        cores that CPU affinity and quotas allow, rounded up.
+    :param n_expected_cores: Number of cores that means 100 % CPU utilization. Default: all cores. ``'allowed'`` means
+        all cores that CPU affinity and quotas allow, rounded up.
     :param gpu_uuids: Measure utilization only of the GPUs with these UUIDs. Default: all GPUs.
     :param disable_logs: Log no warnings.
     :param process_id: ID of the process to track. Default: the current process.
@@ -40,18 +40,18 @@ class Tracker:
     :param n_join_attempts: How many times :meth:`stop` waits for the last sample.
     :param join_timeout: Longest duration of each wait in :meth:`stop`, in seconds.
     :param gpu_brand: Brands of GPUs to measure: ``nvidia``, ``amd``, ``intel``, ``drm`` (every GPU with a DRM driver)
-        or a list. Default: all GPUs, and integrated GPUs if a tracked process uses their memory.
-    :param max_overhead_percent: Highest mean CPU time for taking samples, in percent of one core. Above this limit, the
-        tracker skips samples and logs one warning.
-    :param cuda: Report CUDA calls. Tracing needs libbpf and the right to load BPF programs.
+        or a list of brands. Default: all GPUs, but integrated GPUs only if a tracked process uses their memory.
+    :param max_overhead_percent: Limit for the mean CPU time of taking samples, in percent of one core. Above this
+        limit, the tracker skips samples and logs one warning.
+    :param cuda: Report CUDA calls. Tracing CUDA calls needs libbpf and the right to load BPF programs.
     :param sections: Optional sections of the result: ``cuda``, ``io``, ``energy``, ``gpu_activity``.
     :param tracking_file: Record the run in this SQLite file, or the samples in this ``.csv`` file. An existing
         recording with this name is renamed.
     :param overwrite: Overwrite an existing recording.
     :param per_process: Also record each process separately. Requires ``tracking_file`` or ``job_folder``.
     :param job_folder: Folder in which all ranks of a job write their reports.
-    :param job: Job and rank of the process (:class:`~gpu_tracker.JobIdentity`). Default: values from the launcher's
-        environment variables.
+    :param job: Job and rank of the process (:class:`~gpu_tracker.JobIdentity`). Default: read from environment
+        variables of the launcher, such as torchrun.
     :raises ValueError: if a parameter has an invalid value. The message lists the valid values.
     """
 
@@ -63,7 +63,7 @@ class Tracker:
         STOPPED = 'stopped'
 
     state: State
-    """The current state."""
+    """``State.NEW``, ``State.STARTED`` or ``State.STOPPED``."""
 
     def __init__(
         self,
@@ -152,8 +152,6 @@ class Tracker:
 
     def so_far(self) -> ResourceUsage:
         """Return the result so far, and continue tracking. The result is at most about 1 s old.
-
-        Sums and maxima may still grow, so ``lower_bounds`` lists all of them.
 
         :raises RuntimeError: if the tracker is not running.
         """

@@ -124,17 +124,17 @@ class CUDAProcess:
     :ivar launches: Number of successful kernel launches, including kernels in CUDA graphs (rate:
         ``launches_per_second``).
     :ivar graph_launches: Number of launches of CUDA graphs.
-    :ivar active_percent: ``launch_to_sync_seconds`` in percent of ``seconds``.
+    :ivar active_percent: The time ``launch_to_sync_seconds`` in percent of the time ``seconds``.
     :ivar used_cores: Upper limit for the mean number of CUDA cores in use.
     :ivar mean_threads: Mean number of GPU threads per kernel launch.
-    :ivar streams: Number of CUDA streams that launched work.
+    :ivar streams: Number of CUDA streams used for launches.
     :ivar synchronisations: Number of calls that waited for a CUDA stream, a device or a CUDA event.
-    :ivar synchronising_seconds: Seconds that threads spent in synchronisation calls, added up.
+    :ivar synchronising_seconds: Sum of the seconds that each thread spent in synchronisation calls.
     :ivar copies: Number of successful blocking memory copies.
     :ivar launch_to_sync_seconds: Time from launches to the calls that waited for the launched work. The GPU may have
         finished the work earlier.
     :ivar allocations: Number of successful allocations of GPU memory (total size: ``allocated``).
-    :ivar frees: Number of times that counted allocations were freed (total size: ``freed``).
+    :ivar frees: How often GPU memory from counted allocations was freed (total size: ``freed``).
     :ivar memory_current: GPU memory that is allocated now (peak: ``memory_max``), or 0 after the program's end.
     :ivar memory_leaked: GPU memory that was not freed before the program's end, or None while the program runs.
     :ivar host_allocations: Number of allocations of page-locked RAM (size now: ``host_memory_current``, peak:
@@ -200,7 +200,7 @@ class CUDAUsage:
     :ivar engine: Linux interface that traced the calls: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
     :ivar seconds: How many seconds CUDA calls were traced.
     :ivar processes: Programs that called CUDA, sorted by their first call (:class:`.CUDAProcess`).
-    :ivar gpus: GPUs that these programs used (:class:`.CUDAGpu`).
+    :ivar gpus: GPUs that CUDA programs used (:class:`.CUDAGpu`).
     :ivar notes: Sentences about missing or inexact figures.
     """
 

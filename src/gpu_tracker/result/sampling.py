@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Number and regularity of the samples in a run. ``str()`` returns a text.
+    """Statistics about the samples of a run. ``str()`` returns text.
 
     :ivar samples: Number of samples.
     :ivar late: Number of samples that began later than planned.

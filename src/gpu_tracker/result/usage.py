@@ -82,8 +82,8 @@ class ProcessingUnitPercentages:
 class CPUUtilization:
     """CPU utilization of ``system``, ``main``, ``descendants`` and ``combined`` (:class:`ProcessingUnitPercentages`).
 
-    :ivar system_core_count: Number of logical cores of the machine: 100 % hardware utilization of ``system``.
-    :ivar n_expected_cores: Number of cores that means 100 % hardware utilization of the tracked processes.
+    :ivar system_core_count: Number of logical cores: 100 % in the hardware percentages of ``system``.
+    :ivar n_expected_cores: Number of expected cores: 100 % in the hardware percentages of the tracked processes.
     :ivar main_n_threads: Highest number of threads of ``main`` in one sample. ``descendants_n_threads`` and
         ``combined_n_threads`` count ``descendants`` and ``combined``.
     """
@@ -115,7 +115,7 @@ class GPUUtilization:
 
 @dataclass(frozen=True, slots=True)
 class GPUMemory:
-    """Peak memory in use on one GPU, by all programs (``system``), ``main``, ``descendants`` and ``combined``."""
+    """Peak memory in use on one GPU, by all programs (``system``) and by ``main``, ``descendants`` and ``combined``."""
 
     system: float | None
     main: float | None
@@ -214,7 +214,7 @@ class IOUsage:
 
 @dataclass(frozen=True, slots=True)
 class GPUEnergy:
-    """Energy of one whole GPU: ``uuid`` and ``joules``.
+    """Energy of one whole GPU in ``joules``, with the ``uuid`` of the GPU.
 
     ``joules`` is None for runs shorter than 1 s, for MIG devices and for GPUs without an energy counter.
 
@@ -252,9 +252,8 @@ class GPUActivity:
     :ivar occupancy_mean_percent: Resident warps, in percent of all warps that fit (maximum: ``occupancy_max_percent``).
     :ivar tensor_mean_percent: Share of time in which tensor cores were busy (maximum: ``tensor_max_percent``).
     :ivar dram_mean_percent: Share of the memory bandwidth that was used (maximum: ``dram_max_percent``).
-    :ivar pcie_sent_mean_per_second: Data sent over PCIe, in ``unit`` (received: ``pcie_received_mean_per_second``).
-    :ivar nvlink_sent_mean_per_second: Data sent over NVLink, in ``unit`` (received:
-        ``nvlink_received_mean_per_second``).
+    :ivar pcie_sent_mean_per_second: Data sent over PCIe per second (received: ``pcie_received_mean_per_second``).
+    :ivar nvlink_sent_mean_per_second: Data sent over NVLink per second (received: ``nvlink_received_mean_per_second``).
     :ivar problem: Reason why figures are unknown.
     """
 
@@ -282,7 +281,8 @@ class GPUActivity:
 class ControlGroupUsage:
     """Limits of the Linux control group in which the run started, and processes killed for lack of memory.
 
-    Each limit is the lowest limit of the group and its visible parents. Without a limit, the figure is the machine's.
+    Each limit is the lowest limit of the group and its visible parents. Without a limit, the figure is the machine's
+    total.
 
     :ivar unit: Unit of ``memory_limit``.
     :ivar folder: Folder of the control group.
@@ -331,16 +331,15 @@ class JobIdentity:
 
 @dataclass(frozen=True, slots=True)
 class OwnGroupUsage:
-    """Figures of Linux for all processes in a command's own control group (``--cgroup``).
+    """Figures that Linux counted for all processes in a command's own control group (``--cgroup``).
 
     Sizes are in ``unit``.
 
-    :ivar made_in: ``cgroup v2``, ``cgroup v1``, ``cgroup v1 and v2`` or ``systemd scope``, or None without a control
-        group.
+    :ivar made_in: Kind of control group: ``cgroup v2``, ``cgroup v1``, ``cgroup v1 and v2`` or ``systemd scope``.
     :ivar memory_peak: Peak memory of the group. Unlike ``max_ram``, the peak includes page cache and kernel memory.
     :ivar cpu_seconds: CPU time: the sum of ``user_cpu_seconds`` and ``system_cpu_seconds``.
     :ivar read: Data read from storage devices.
-    :ivar written: Data that reached storage before the end of the command; None in cgroup v1.
+    :ivar written: Data that reached storage before the end of the command, or None in cgroup v1.
     :ivar max_tasks: Highest number of threads at the same time.
     :ivar oom_kills: Number of processes that Linux killed for lack of memory.
     :ivar left_processes: Number of processes that outlived the command. gpu-tracker killed these processes.
@@ -374,7 +373,7 @@ class Advice:
 class ResourceUsage:
     """The result of a run. ``str()`` returns the report as text.
 
-    A section without data is None or empty. Reports leave out such a section.
+    A field without data is None or empty.
 
     :ivar max_ram: Peak RAM (:class:`MaxRAM`).
     :ivar max_gpu_ram: Peak GPU RAM (:class:`MaxGPURAM`).
@@ -386,13 +385,14 @@ class ResourceUsage:
     :ivar io: Optional section: reads, writes and page faults (:class:`.IOUsage`).
     :ivar energy: Optional section: energy of GPUs and CPUs (:class:`.EnergyUsage`).
     :ivar gpu_activity: Optional section: activity inside each used GPU (:class:`.GPUActivity`).
-    :ivar control_group: Limits below the machine's resources, and killed processes (:class:`.ControlGroupUsage`).
+    :ivar control_group: Memory and CPU limits of the run, and killed processes (:class:`.ControlGroupUsage`).
     :ivar job: Job and rank of the process (:class:`~gpu_tracker.JobIdentity`).
-    :ivar own_group: With ``--cgroup``: figures of Linux for the command (:class:`.OwnGroupUsage`).
+    :ivar own_group: Figures that Linux counted for a command with ``--cgroup`` (:class:`.OwnGroupUsage`).
     :ivar termination_reason: The limit that ended the command: ``time_limit``, ``cpu_limit``, ``memory_limit`` or
         ``gpu_memory_limit``. ``killed`` means that the run was killed or has no recorded end.
-    :ivar exceeded_limits: Limits that the command exceeded just before the command ended without being killed.
-    :ivar advice: Advice for the next run, most urgent first (:class:`.Advice`). Only command line reports have advice.
+    :ivar exceeded_limits: Limits that the command exceeded just before its end. gpu-tracker did not end the command.
+    :ivar advice: Advice for the next run, most urgent first (:class:`.Advice`). Only command-line reports contain
+        advice.
     :ivar lower_bounds: Names of figures that may be too low, such as ``max_ram.combined.total_rss``.
     """
 
@@ -424,7 +424,7 @@ class ResourceUsage:
         return f'<ResourceUsage {make("usage as line", self)}>'
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as a dictionary for :func:`json.dumps`, with the names of the fields as keys."""
+        """Return the report as a dictionary for :func:`json.dumps`."""
         return {
             name: _plain(value)
             for name, value in asdict(self).items()

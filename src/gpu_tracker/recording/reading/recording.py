@@ -85,7 +85,7 @@ class Recording:
         self.close()
 
     def close(self) -> None:
-        """Close the file. Samples cannot be read after this call."""
+        """Close the file."""
         self._database.close()
 
     @property
