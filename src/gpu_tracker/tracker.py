@@ -44,7 +44,7 @@ class Tracker:
     :param max_overhead_percent: Limit for the mean CPU time of taking samples, in percent of one core. Above this
         limit, the tracker skips samples and logs one warning.
     :param cuda: Report CUDA calls. Tracing CUDA calls needs libbpf and the right to load BPF programs.
-    :param sections: Optional sections of the result: ``cuda``, ``io``, ``energy``, ``gpu_activity``.
+    :param sections: Names of optional sections to report: ``cuda``, ``io``, ``energy``, ``gpu_activity``.
     :param tracking_file: Record the run in this SQLite file, or the samples in this ``.csv`` file. An existing
         recording with this name is renamed.
     :param overwrite: Overwrite an existing recording.

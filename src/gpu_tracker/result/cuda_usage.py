@@ -120,7 +120,7 @@ class CUDAProcess:
     """CUDA calls of one program (``pid``, ``name``, ``command``, ``control_group``, ``container``).
 
     :ivar ended: Whether the program has ended.
-    :ivar seconds: Seconds from the program's first CUDA call to the end of the program.
+    :ivar seconds: Seconds from the program's first CUDA call to the program's end.
     :ivar launches: Number of successful kernel launches, including kernels in CUDA graphs (rate:
         ``launches_per_second``).
     :ivar graph_launches: Number of launches of CUDA graphs.

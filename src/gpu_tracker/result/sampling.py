@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Statistics about the samples of a run. ``str()`` returns text.
+    """Statistics about the samples. ``str()`` returns text.
 
     :ivar samples: Number of samples.
     :ivar late: Number of samples that began later than planned.

@@ -181,7 +181,7 @@ class IOValues:
     :ivar major_page_faults: Page faults with storage access (Linux only).
     :ivar voluntary_context_switches: How often threads gave up their core to wait. Measured only for commands and for
         processes that track themselves.
-    :ivar involuntary_context_switches: How often Linux interrupted a thread to run another thread.
+    :ivar involuntary_context_switches: How often the scheduler interrupted a thread to run another thread.
     """
 
     read: float | None
@@ -252,7 +252,8 @@ class GPUActivity:
     :ivar occupancy_mean_percent: Resident warps, in percent of all warps that fit (maximum: ``occupancy_max_percent``).
     :ivar tensor_mean_percent: Share of time in which tensor cores were busy (maximum: ``tensor_max_percent``).
     :ivar dram_mean_percent: Share of the memory bandwidth that was used (maximum: ``dram_max_percent``).
-    :ivar pcie_sent_mean_per_second: Data sent over PCIe per second (received: ``pcie_received_mean_per_second``).
+    :ivar pcie_sent_mean_per_second: Data sent over PCIe per second, in ``unit`` (received:
+        ``pcie_received_mean_per_second``).
     :ivar nvlink_sent_mean_per_second: Data sent over NVLink per second (received: ``nvlink_received_mean_per_second``).
     :ivar problem: Reason why figures are unknown.
     """
@@ -362,7 +363,7 @@ class OwnGroupUsage:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Advice for the next run: name of the ``rule``, ``text``, and measured ``figures`` in bytes or seconds."""
+    """Advice for the next run: name of the ``rule``, ``text``, and measured ``figures`` (bytes, seconds, percent)."""
 
     rule: str
     text: str
