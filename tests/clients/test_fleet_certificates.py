@@ -60,12 +60,12 @@ hosts = ['https://node02', 'http://node03']
     expected = TlsFiles(str(made.authority.certificate), str(made.client), str(made.client_key))
     assert [host.tls for host in cluster.hosts] == [expected, TlsFiles()]
     assert refusal(tmp_path, f"client_cert_file = '{made.client.name}'") == (
-        f"client_cert_file: 'FOLDER/{made.client.name}' must hold a certificate in PEM form, and its key"
+        f"client_cert_file: 'FOLDER/{made.client.name}' must contain a certificate in PEM form, and its key"
     )
     assert refusal(
         tmp_path, f"client_cert_file = '{made.client.name}'\nclient_key_file = '{made.server_key.name}'"
     ) == (
-        f"client_cert_file: 'FOLDER/{made.client.name}' must hold a certificate in PEM form, "
+        f"client_cert_file: 'FOLDER/{made.client.name}' must contain a certificate in PEM form, "
         f"and client_key_file 'FOLDER/{made.server_key.name}' its key"
     )
 

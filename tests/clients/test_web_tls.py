@@ -98,7 +98,7 @@ def test_a_key_has_to_be_the_certificates_own_and_without_a_password(certificate
     locked = tmp_path / 'locked.key'
     words = ['openssl', 'pkcs8', '-topk8', '-in', certificates.server_key, '-passout', 'pass:x', '-out', locked]
     subprocess.run(words, check=True, capture_output=True)
-    assert refusal(cert, locked) == f'--tls-key: the key in {locked} has a password, and nobody is there to type it'
+    assert refusal(cert, locked) == f'--tls-key: the key in {locked} has a password: use a key without a password'
 
 
 @pytest.mark.parametrize('is_in_one_file', [True, False])
@@ -109,9 +109,7 @@ def test_a_key_that_others_may_read_is_refused(certificates, tmp_path, is_in_one
     files, option = ((key,), '--tls-cert') if is_in_one_file else ((certificates.server, key), '--tls-key')
     with pytest.raises(SecretFileError) as refused:
         server_context(TlsFiles(*map(str, files)))
-    assert str(refused.value) == (
-        f'{option}: {key} is open to other users, with mode 0640: chmod 600 makes it a secret'
-    )
+    assert str(refused.value) == (f'{option}: other users can access {key} (mode 0640): run chmod 600')
     key.chmod(0o600)
     server_context(TlsFiles(*map(str, files)))
 

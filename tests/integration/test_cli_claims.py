@@ -127,8 +127,8 @@ def test_where_claims_cannot_be_kept_nothing_is_given(machine: Machine, tmp_path
     )
     assert [(code, printed) for code, printed, _ in told] == [(125, '')] * 4 + [(0, '0,1\n'), (125, '')]
     errors = [errors.removeprefix('gpu-tracker: ') for _, _, errors in told]
-    assert errors[0].startswith(f'GPU claims cannot be kept in {file} (a file of ')
-    assert errors[1].startswith(f'GPU claims cannot be kept in {file} (a file of ')
+    assert errors[0].startswith(f'GPU claims cannot be stored in {file} (a file of ')
+    assert errors[1].startswith(f'GPU claims cannot be stored in {file} (a file of ')
     assert errors[2] == "GPU_TRACKER_CLAIMS must be an absolute path, not 'here'\n"
     assert errors[3].startswith(f'The folder {tmp_path}/no/such/folder for GPU claims cannot be made: ')
     assert errors[4] == ''

@@ -288,7 +288,7 @@ def test_a_failed_write_is_told(machine: Machine) -> None:
 def test_claims_that_cannot_be_read_leave_it_open_which_gpus_are_free(machine: Machine) -> None:
     machine.write(gpus=[IDLE])
     machine.claims.write_text('')
-    problem = f'GPU claims cannot be kept in {machine.claims} (a file'
+    problem = f'GPU claims cannot be stored in {machine.claims} (a file'
     code, printed, errors = machine.told('gpus')
     assert (code, len(printed.splitlines())) == (0, 2)
     assert printed.splitlines()[1].startswith('0    [?]  ')

@@ -153,7 +153,7 @@ def test_a_folder_that_another_has_spoilt_is_refused_with_that_name(
     else:
         assert one.ask('claims') == []
     error = one.ask('claim', 1)['error']
-    assert error.startswith(f'GPU claims cannot be kept in {path} (')
+    assert error.startswith(f'GPU claims cannot be stored in {path} (')
     assert (to_readers or to_claimers) in error
     assert error.endswith(' GPU_TRACKER_CLAIMS chooses another folder.')
 

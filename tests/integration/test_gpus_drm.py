@@ -151,7 +151,7 @@ def test_no_drm_driver_and_no_other_is_no_gpu(machine: Machine) -> None:
 )
 def test_all_commands_take_the_same_brands(machine: Machine, words: list[str]) -> None:
     done = machine.told(*words, '--gb=voodoo')
-    accepted = 'nvidia, amd, intel, drm, or several with commas between them'
+    accepted = 'one or more of nvidia, amd, intel, drm, separated by commas'
     assert f"--gb must be {accepted}, not 'voodoo'" in done.stderr
     assert done.returncode != 0
 

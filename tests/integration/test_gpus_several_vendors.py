@@ -241,7 +241,7 @@ def test_the_table_shows_all_and_available_gives_those_of_one_vendor(machine: Ma
         'gpu-tracker: no GPU is available\n  AMD GPU 0: left out by ROCR_VISIBLE_DEVICES=\n',
     )
     code, _, errors = machine.told('available', '--gb=voodoo')
-    accepted = 'nvidia, made_up, amd, intel, drm, or several with commas between them'
+    accepted = 'one or more of nvidia, made_up, amd, intel, drm, separated by commas'
     assert (code, errors.splitlines()[0]) == (125, f"gpu-tracker: --gb must be {accepted}, not 'voodoo'")
 
 

@@ -37,7 +37,7 @@ BYTES = 'bytes, kilobytes, megabytes, gigabytes or terabytes, or short as GB or 
         ('n_join_attempts', math.inf, 'a whole number of at least 1'),
         ('join_timeout', 0.0, 'a positive number of seconds'),
         ('join_timeout', -math.inf, 'a positive number of seconds'),
-        ('gpu_brand', 'voodoo', 'nvidia, amd, intel, drm, or several with commas between them'),
+        ('gpu_brand', 'voodoo', 'one or more of nvidia, amd, intel, drm, separated by commas'),
     ],
 )
 def test_the_error_names_the_parameter_what_is_accepted_and_the_value(parameter, value, accepted):

@@ -21,7 +21,7 @@ from support.waiting import TIMEOUT, eventually
 AS_ATOPGPUD = 'import sys; from gpu_tracker.cli.atopgpud import main; sys.exit(main())'
 """What the console script does."""
 
-HOST = "--host must be a name or an address of this machine's, not {}"
+HOST = '--host must be a host name or an IP address of this machine, not {}'
 PORT = '--port must be a number from 0 to 65535, not {}'
 SOCKET = '--socket must be a name of 1 to 107 bytes, not {}'
 INTERVAL = '--interval must be a number of seconds from 0.01 to 60, not {}'

@@ -44,7 +44,7 @@ def test_hosts_of_all_kinds_on_one_page(tmp_path: Path):
         hosts = shown.hosts()
         assert [(host['state'], host['error']) for host in hosts[1:]] == [
             ('up', None),
-            ('down', 'answered with something that is not a report: it is not JSON'),
+            ('down', 'answered with something that is not a report: the answer is not JSON'),
             ('down', 'cannot connect: connection refused'),
         ]
         assert [host['name'] for host in hosts[1:]] == [
@@ -55,7 +55,7 @@ def test_hosts_of_all_kinds_on_one_page(tmp_path: Path):
         told = shown.json('/cluster_status')
         assert told[1]['hostname'] == 'node01'
         assert told[1]['gpus'][0]['is_available'] is True
-        assert told[2:] == [{'error': 'Bad response (200: it is not JSON)'}, {'error': 'Host not available'}]
+        assert told[2:] == [{'error': 'Bad response (200: the answer is not JSON)'}, {'error': 'Host not available'}]
         assert shown.json('/sd') == [
             {
                 'targets': [url.removeprefix('http://') for url in (good, garbage, dead)],

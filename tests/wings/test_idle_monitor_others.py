@@ -33,7 +33,7 @@ def test_a_second_monitor_of_the_same_gpus_refuses_and_tells_who_has_them(tmp_pa
         assert refused(IdleMonitor(tmp_path, config(SLEEP), name='second')) == [
             (
                 f'gpu-tracker: GPU 0 is {who}; GPU 1 is {who}. '
-                'A [gpu-NAME] section in the configuration says which GPUs to watch.'
+                'List the GPUs to watch in a [gpu-NAME] section of the configuration.'
             )
         ]
         assert monitor.running('a') == pid

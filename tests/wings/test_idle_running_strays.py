@@ -100,9 +100,9 @@ def test_strays_of_this_user_are_ended_and_others_named() -> None:
     )
     found, said, ended = json.loads(run.stdout)
     assert sorted(found) == ['left', 'of another user', 'stubborn']
-    assert 'ending sleep (pid LEFT), which an idle monitor that was killed has left' in said
-    assert [line.partition(', which')[2] for line in said if 'not ended' in line] == [
-        ' an idle monitor that was killed has left, belongs to user 54321 and is not ended'
+    assert 'ending sleep (pid LEFT), left by a killed idle monitor' in said
+    assert [line.partition(',')[2] for line in said if 'not ended' in line] == [
+        ' left by a killed idle monitor, belongs to user 54321 and is not ended'
     ]
     assert ended == {
         'left': -15,
@@ -206,7 +206,7 @@ def test_a_monitor_that_ends_leaves_nothing_alive_that_it_has_begun_to_end(tmp_p
         left = monitor.marked
         kill_together(monitor)
         with IdleMonitor(tmp_path, config(process('p1', 'job', '1'))) as second:
-            eventually(lambda: 'which an idle monitor that was killed has left' in second.log)
+            eventually(lambda: 'left by a killed idle monitor' in second.log)
             second.end()
         # Killed they are, and nobody waits for their end: each is still there until it gets a CPU.
         eventually(lambda: not left.processes('3600'))

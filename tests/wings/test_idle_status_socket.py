@@ -156,7 +156,7 @@ def test_where_no_monitor_runs(path):
     stale(path)
     with pytest.raises(NoMonitorError) as caught:
         ask(path)
-    assert str(caught.value) == f'no idle monitor of this user is running (nobody listens at {path})'
+    assert str(caught.value) == f'no idle monitor of this user is running (no process listens at {path})'
     with pytest.raises(NoMonitorError, match='no socket at'):
         ask(f'{path}/idle.sock')
 
@@ -194,7 +194,7 @@ def test_a_monitor_that_is_too_busy_to_take_anybody_is_a_monitor_all_the_same(pa
         listener.listen(0)
         with connected(path):
             asyncio.run(main())
-            with pytest.raises(GpuTrackerError, match='takes no questions: too many wait already'):
+            with pytest.raises(GpuTrackerError, match=r'^too many clients are waiting for the idle monitor at'):
                 ask(path)
 
 
@@ -235,9 +235,9 @@ def test_what_is_no_socket_is_left_where_it_is(path):
 
     os.mkdir(os.path.dirname(path), 0o700)
     Path(path).write_text('mine')
-    assert asyncio.run(main()) == f'the status socket {path} cannot be made: something is there that is no socket'
+    assert asyncio.run(main()) == f'the status socket {path} cannot be made: the path exists, but is not a socket'
     assert Path(path).read_text() == 'mine'
-    with pytest.raises(NoMonitorError, match='nobody listens at'):
+    with pytest.raises(NoMonitorError, match='no process listens at'):
         ask(path)
 
 
@@ -281,7 +281,7 @@ def test_a_path_that_is_too_long_is_an_error_before_anything_is_made(path):
         await serve(long, str)
 
     for use in (lambda: asyncio.run(main()), lambda: ask(long)):
-        with pytest.raises(GpuTrackerError, match=r'has \d+ bytes, and the system takes 107'):
+        with pytest.raises(GpuTrackerError, match=r'has \d+ bytes, but the system allows only 107'):
             use()
     assert not os.path.exists(os.path.dirname(path))
 
@@ -336,8 +336,8 @@ def test_an_answer_that_fails_is_told_to_who_asks_and_to_the_loop_and_ends_nothi
         return str(caught.value)
 
     assert asyncio.run(main()) == (
-        f'the idle monitor (pid {os.getpid()}, {ME}) at {path} could not tell its status; '
-        'what it writes to standard error says why'
+        f'the idle monitor (pid {os.getpid()}, {ME}) at {path} could not report its status. '
+        'Its standard error has the reason'
     )
     gc.collect()
     assert [(context['message'], type(context['exception'])) for context in told] == [
@@ -396,7 +396,7 @@ def test_a_monitor_that_ends_in_the_middle_of_its_answer(path, part):
             client = await asyncio.to_thread(lambda: listener.accept()[0])
             client.send(part)
             client.close()
-            with pytest.raises(GpuTrackerError, match='has ended in the middle of its answer'):
+            with pytest.raises(GpuTrackerError, match='closed the connection before the end of its answer'):
                 await task
 
         asyncio.run(main())

@@ -369,7 +369,7 @@ def test_a_host_whose_name_is_looked_up_for_long_says_so():
             asking = Poller(cluster, Fleet(waiting_hosts(cluster), interval=5))
             asked = HttpClient(Resolver(look_up))
             await asking.round(asked)
-            assert asking.fleet.states()[0].error == 'its name is still being looked up'
+            assert asking.fleet.states()[0].error == 'the name of the host is still being resolved'
             assert asking.error_for_nvgpu('0') == 'Host not available'
             release.set()
             await asked.close()
@@ -384,7 +384,7 @@ def test_a_driver_that_does_not_answer_is_no_reason_to_wait():
         assert asking.fleet.states()[0].name == 'self'
         async with client() as asked:
             await asking.round(asked)
-        assert asking.fleet.states()[0].error == 'its GPU driver has not answered yet'
+        assert asking.fleet.states()[0].error == 'the GPU driver has not responded yet'
 
     run(test)
 

@@ -258,8 +258,8 @@ def test_where_prometheus_tells_no_past_there_is_none():
 @pytest.mark.parametrize(
     ('response', 'said'),
     [
-        (lambda: web.Response(text='<html>'), 'its answer is not JSON'),
-        (lambda: web.json_response({}), 'its answer is none to a query'),
+        (lambda: web.Response(text='<html>'), 'the answer is not JSON'),
+        (lambda: web.json_response({}), 'the answer is not the result of a query'),
         (
             lambda: web.json_response({'status': 'error', 'error': 'query timed\x1b out'}, status=503),
             'it refuses a query: query timed? out',

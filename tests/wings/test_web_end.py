@@ -64,8 +64,8 @@ def test_it_ends_in_time_whatever_works_in_the_background(kind):
     ('kind', 'text'),
     [
         ('fails', 'the configuration has gone'),
-        ('breaks', 'internal error: what works in the background cannot go on: ValueError: broken'),
-        ('ends', 'internal error: what works in the background cannot go on: it has ended'),
+        ('breaks', 'internal error: a background task ended: ValueError: broken'),
+        ('ends', 'internal error: a background task ended: it has ended'),
     ],
 )
 def test_it_ends_with_a_reason_where_its_own_work_has_ended(kind, text):

@@ -85,9 +85,8 @@ class CommandGroup:
             else:
                 self.keeps = (limit.reason,)
                 return
-        output.complain(
-            f'{limits.option_of(limit.reason)}={limit.given} is a soft limit in this run, checked at each sample: {problem}'
-        )
+        given = f'{limits.option_of(limit.reason)}={limit.given}'
+        output.complain(f'{given} is a soft limit in this run, checked at each sample: {problem}')
 
     def end(self) -> dict[str, Any] | None:
         """Kill processes left in the group, remove it, and return its figures; None without ``--cgroup``."""

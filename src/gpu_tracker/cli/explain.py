@@ -30,7 +30,7 @@ def run(values: options.Values) -> int:
     if name is None:
         return output.print_text(''.join(f'{name}\n' for name in entries))
     if name not in entries:
-        raise options.UsageError(f'gpu-tracker explain has no entry {name}{options.did_you_mean(str(name), entries)}')
+        raise options.UsageError(f'explain has no entry {name}{options.did_you_mean(str(name), entries)}')
     return output.print_text(f'{entries[str(name)]}\n')
 
 

@@ -185,7 +185,7 @@ class _Claim:
 
     def __enter__(self) -> list[str]:
         if self._picker is not None:
-            raise TrackerStateError('these GPUs are claimed already: every block needs a claim_gpus() of its own')
+            raise TrackerStateError('this claim_gpus() is already in use: call claim_gpus() again for each with block')
         try:
             with closing(Inventory()) as inventory:
                 self._picker = Picker(inventory, ClaimFolder())

@@ -88,7 +88,7 @@ def check_brands(given: object, backends: Mapping[str, Callable[[], GpuBackend |
     if isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words):
         names = tuple(dict.fromkeys(word.strip().lower() for word in words))
     if not names or not set(names).issubset(accepted):
-        raise ParameterError('gpu_brand', given, f'{", ".join(accepted)}, or several with commas between them')
+        raise ParameterError('gpu_brand', given, f'one or more of {", ".join(accepted)}, separated by commas')
     return names
 
 

@@ -164,7 +164,9 @@ def _socket(name: bytes) -> socket.socket:
 def _not_had(name: bytes, error: OSError) -> GpuTrackerError:
     label = os.fsdecode(name[1:])
     reason = (error.strerror or str(error)).lower()
-    return GpuTrackerError(f'the name @{label}, which keeps other monitors away, cannot be had: {reason}')
+    return GpuTrackerError(
+        f'cannot reserve the socket name @{label}, which prevents a second monitor on the same GPU: {reason}'
+    )
 
 
 def _send_away(listener: socket.socket) -> None:
@@ -204,7 +206,7 @@ class GpuClaims:
         taken = self._taken(identities)
         if taken:
             who = '; '.join(f'GPU {gpu} is watched by {self._who(one)}' for gpu, one in taken.items())
-            raise GpuTrackerError(f'{who}. A [gpu-NAME] section in the configuration says which GPUs to watch.')
+            raise GpuTrackerError(f'{who}. List the GPUs to watch in a [gpu-NAME] section of the configuration.')
 
     def without_taken(self, observation: Observation, identities: Mapping[GpuId, str]) -> Observation:
         """Claim GPUs that have appeared, and return what is seen without those that another monitor was quicker to."""

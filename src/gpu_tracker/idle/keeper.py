@@ -144,7 +144,7 @@ class GuardedPrograms:
         self._forget_overdue(name)
         self._disobeyed.add(name)
         guardian = self._running[name].running.pid
-        self._log.warning('%s: its guardian (pid %d) does not do what it was told, and is killed', name, guardian)
+        self._log.warning('%s: killing its guardian process (pid %d), which did not follow an order', name, guardian)
         os.kill(guardian, signal.SIGKILL)  # no other's number: it is not waited for before its end is reported
 
     def _read(self, name: str) -> None:
@@ -173,7 +173,9 @@ class GuardedPrograms:
         if isinstance(message, Started):
             self._log.info('%s runs: pid %d', name, message.pid)
             if message.unmeasured is not None:
-                self._log.warning('%s: its use cannot be measured: %s', name, message.unmeasured)
+                self._log.warning(
+                    '%s: the resource usage of the program cannot be measured: %s', name, message.unmeasured
+                )
         elif isinstance(message, Stuck):
             self._forget_overdue(name)  # it obeys
             self._stuck.add(name)

@@ -76,8 +76,8 @@ def check_length(path: str) -> None:
     length = len(os.fsencode(path))
     if length > _LONGEST_PATH:
         raise GpuTrackerError(
-            f'the path of the status socket has {length} bytes, and the system takes {_LONGEST_PATH}: {path}. '
-            'A shorter folder in XDG_RUNTIME_DIR (for a service RUNTIME_DIRECTORY) helps.'
+            f'the path of the status socket has {length} bytes, but the system allows only {_LONGEST_PATH}: {path}. '
+            'Set XDG_RUNTIME_DIR to a shorter folder (for a service, RUNTIME_DIRECTORY).'
         )
 
 

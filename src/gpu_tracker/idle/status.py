@@ -142,7 +142,7 @@ def from_json(text: str) -> Status:
             programs=tuple(_made(ProgramStatus, values) for values in document['programs']),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise GpuTrackerError(f'what was read is no status of an idle monitor: {text[:60]!r}') from error
+        raise GpuTrackerError(f'the answer is not a status of an idle monitor: {text[:60]!r}') from error
 
 
 Made = TypeVar('Made', MonitorStatus, ActiveUserStatus, ProcessStatus, GpuStatus, ProgramStatus)

@@ -179,7 +179,7 @@ def _remove_stale(path: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
-        raise GpuTrackerError(f'the status socket {path} cannot be made: something is there that is no socket')
+        raise GpuTrackerError(f'the status socket {path} cannot be made: the path exists, but is not a socket')
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
         trial.settimeout(0)
         try:
@@ -208,15 +208,17 @@ def ask(path: str, timeout: float = _TIMEOUT) -> str:
         except (FileNotFoundError, NotADirectoryError):
             raise NoMonitorError(f'no idle monitor of this user is running (no socket at {path})') from None
         except ConnectionRefusedError:
-            raise NoMonitorError(f'no idle monitor of this user is running (nobody listens at {path})') from None
+            raise NoMonitorError(f'no idle monitor of this user is running (no process listens at {path})') from None
         except PermissionError:
             raise GpuTrackerError(
                 f'the idle monitor at {path} answers only {_owner(path)}, not {user_name(os.geteuid())}'
             ) from None
         except (TimeoutError, BlockingIOError):  # at once where too many wait already, unix(7)
-            raise GpuTrackerError(f'the idle monitor at {path} takes no questions: too many wait already') from None
+            raise GpuTrackerError(
+                f'too many clients are waiting for the idle monitor at {path}: try again later'
+            ) from None
         except OSError as error:
-            raise GpuTrackerError(f'the idle monitor at {path} cannot be asked: {reason_of(error)}') from None
+            raise GpuTrackerError(f'cannot connect to the idle monitor at {path}: {reason_of(error)}') from None
         return _whole_answer(client, deadline, f'the idle monitor ({_peer(client)}) at {path}', timeout)
 
 
@@ -235,9 +237,9 @@ def _whole_answer(client: socket.socket, deadline: float, monitor: str, timeout:
     except OSError as error:
         raise GpuTrackerError(f'{monitor} does not answer: {reason_of(error)}') from None
     if not answer.endswith(b'\n'):
-        raise GpuTrackerError(f'{monitor} has ended in the middle of its answer')
+        raise GpuTrackerError(f'{monitor} closed the connection before the end of its answer')
     if answer == _NO_STATUS:
-        raise GpuTrackerError(f'{monitor} could not tell its status; what it writes to standard error says why')
+        raise GpuTrackerError(f'{monitor} could not report its status. Its standard error has the reason')
     return answer[:-1].decode(errors='replace')
 
 

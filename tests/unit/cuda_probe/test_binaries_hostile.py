@@ -83,4 +83,4 @@ def test_a_zstd_frame_that_claims_more_than_its_entry_is_not_unpacked() -> None:
     packed = bytearray(fatbin(entry(CUBIN, flags=ZSTD)))
     packed[16 + 56 : 16 + 64] = (len(CUBIN) - 1).to_bytes(8, 'little')
     problem = CudaBinary(MemoryRegion(bytes(packed))).problem
-    assert problem == f'not readable: a zstd frame of {len(CUBIN)} bytes where {len(CUBIN) - 1} are expected'
+    assert problem == f'not readable: a zstd frame has {len(CUBIN)} bytes instead of {len(CUBIN) - 1}'

@@ -175,7 +175,7 @@ def test_a_reading_that_cannot_be_told_is_a_problem_and_no_end(machine) -> None:
     snapshot = {'hostname': 'here', 'driver_problem': None, 'gpus': [{}] * 257}
     report = OwnReport(watch, '6.0.0').of(Reading(0.0, snapshot))
     assert report.gpus is None
-    assert report.driver_problem == 'what the GPUs tell cannot be used: its gpus are more than 256'
+    assert report.driver_problem == 'the data of the GPU driver cannot be used: gpus has more than 256 entries'
 
 
 def test_who_waits_for_an_answer_keeps_the_watch_awake(machine) -> None:

@@ -185,7 +185,7 @@ def test_gpus_count_as_on_the_dashboard(circumstances) -> None:
 
 
 def test_before_the_first_reading_there_is_no_time_of_it() -> None:
-    host = Host(driver_problem='the GPU driver has not answered yet', time=None)
+    host = Host(driver_problem='the GPU driver has not responded yet', time=None)
     assert series(host) == {'gpu_tracker_agent_info{version="6.0.0"}': 1, 'gpu_tracker_driver_up': 0}
 
 

@@ -96,10 +96,10 @@ ENTRY = "an entry of AGENTS must be 'self' or the URL of an agent, such as 'http
         ("AGENTS = [b'self']", f"""agents.cfg:1: "AGENTS = [b'self']": {ENTRY}"""),
         ("AGENTS = [f'http://{host}' for host in HOSTS]", None),
         ('AGENTS = [*OTHERS]', f"agents.cfg:1: 'AGENTS = [*OTHERS]': {ENTRY}"),
-        ("AGENTS = ['self', 'self']", "agents.cfg: 'self' stands there twice; each host is given once"),
+        ("AGENTS = ['self', 'self']", "agents.cfg: 'self' is listed twice: remove one entry"),
         (
             "AGENTS = ['http://a:1080', 'http://A:1080/']",
-            "agents.cfg: 'http://a:1080' stands there twice; each host is given once",
+            "agents.cfg: 'http://a:1080' is listed twice: remove one entry",
         ),
         (
             "AGENTS = [\n'node02:1080']",
@@ -108,7 +108,7 @@ ENTRY = "an entry of AGENTS must be 'self' or the URL of an agent, such as 'http
                 "beginning with http:// or https://, not 'node02:1080'"
             ),
         ),
-        ('AGENTS = [', f"agents.cfg:1: cannot be read: '[' was never closed; accepted is {EXAMPLE}"),
+        ('AGENTS = [', f"agents.cfg:1: cannot be read: '[' was never closed; write {EXAMPLE}"),
         (b'AGENTS = [\0]', None),
         (b'\xff', None),
         ('AGENTS = ' + '[' * 5000, None),
@@ -157,4 +157,4 @@ def test_a_file_that_cannot_be_read_is_told_with_what_has_named_it(tmp_path: Pat
     (tmp_path / 'huge').write_bytes(b' ' * (4 * 2**20 + 1))
     with pytest.raises(ClusterError) as raised:
         read_cluster(str(tmp_path / 'huge'), {})
-    assert 'is larger than 4 MiB, which no list of hosts is' in str(raised.value)
+    assert 'is larger than 4 MiB: it is not a list of hosts' in str(raised.value)

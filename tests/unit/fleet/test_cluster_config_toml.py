@@ -147,19 +147,19 @@ hosts = ['http://node10', {url = 'https://node11', token_file = 'other.token'}]
         (
             "hosts = ['http://me:s3cret@node02']",
             (
-                "hosts: entry 1: url: must hold no user and no password ('http://...@node02'): "
-                'a token goes into a token_file'
+                "hosts: entry 1: url: must not contain a user or a password ('http://...@node02'): "
+                'write a token into a token_file'
             ),
         ),
         ("hosts = [{url = 'self', name = ''}]", "hosts: entry 1: name: must be a name of its own, not ''"),
-        ("hosts = ['self', {url = 'self'}]", "'self' stands there twice; each host is given once"),
+        ("hosts = ['self', {url = 'self'}]", "'self' is listed twice: remove one entry"),
         (
             "hosts = ['http://a']\n[groups.b]\nhosts = ['HTTP://A:80/']",
-            "'http://a' stands there twice; each host is given once",
+            "'http://a' is listed twice: remove one entry",
         ),
         (
             "hosts = [{url = 'http://a', name = 'x'}, {url = 'http://b', name = 'x'}]",
-            "two hosts have the name 'x'; each needs one of its own",
+            "two hosts have the name 'x': rename one of the hosts",
         ),
         ('groups = 1', 'groups: must be tables, such as [groups.NAME], not 1'),
         ('[groups]\na = 1', "groups: must be tables, such as [groups.NAME], not 'a'"),
@@ -176,28 +176,28 @@ hosts = ['http://node10', {url = 'https://node11', token_file = 'other.token'}]
         ("token_file = 'none'", 'token_file: cannot read FOLDER/none: No such file or directory'),
         (
             "token_file = 'empty'",
-            'token_file: FOLDER/empty has 0 lines; it has to be one, the token',
+            'token_file: FOLDER/empty has 0 lines instead of one line with the token',
         ),
         (
             "[groups.a]\ntoken_file = 'words'",
             (
-                'groups.a: token_file: the token in FOLDER/words may have letters, digits and signs of ASCII, '
-                'but no blanks'
+                'groups.a: token_file: the token in FOLDER/words must consist of ASCII letters, digits and '
+                'punctuation, without spaces'
             ),
         ),
         (
             "token_file = 'open'",
-            'token_file: FOLDER/open is open to other users, with mode 0644: chmod 600 makes it a secret',
+            'token_file: other users can access FOLDER/open (mode 0644): run chmod 600',
         ),
         ("ca_file = 'none'", "ca_file: cannot read 'FOLDER/none': No such file or directory"),
-        ("ca_file = 'token'", "ca_file: 'FOLDER/token' must hold certificates in PEM form"),
+        ("ca_file = 'token'", "ca_file: 'FOLDER/token' must contain certificates in PEM form"),
         ("client_key_file = 'token'", 'client_key_file: needs client_cert_file beside it'),
         ("client_cert_file = 'none'", "client_cert_file: cannot read 'FOLDER/none': No such file or directory"),
         (
             "client_cert_file = 'token'",
-            "client_cert_file: 'FOLDER/token' must hold a certificate in PEM form, and its key",
+            "client_cert_file: 'FOLDER/token' must contain a certificate in PEM form, and its key",
         ),
-        (b'\xff', 'must be TOML, which is UTF-8'),
+        (b'\xff', 'must be a TOML file in UTF-8'),
     ],
 )
 def test_what_is_refused(folder: Folder, text: str | bytes, expected: str):

@@ -62,6 +62,6 @@ def test_answers():
     assert failures.bad_status(500, 'INTERNAL SERVER ERROR').for_nvgpu == 'Bad response (500: INTERNAL SERVER ERROR)'
     assert failures.bad_status(599, None).for_nvgpu == 'Bad response (599: )'
     assert failures.bad_status(500, 'a\x1b[31m\n').for_nvgpu == 'Bad response (500: a[31m)'
-    no_report = failures.no_report('it is not JSON')
-    assert str(no_report) == 'answered with something that is not a report: it is not JSON'
-    assert no_report.for_nvgpu == 'Bad response (200: it is not JSON)'
+    no_report = failures.no_report('the answer is not JSON')
+    assert str(no_report) == 'answered with something that is not a report: the answer is not JSON'
+    assert no_report.for_nvgpu == 'Bad response (200: the answer is not JSON)'

@@ -49,7 +49,7 @@ def test_the_values_of_a_query_are_read():
 def test_an_answer_of_too_many_series_is_refused():
     entry = {'metric': {}, 'value': [1, '2']}
     assert len(parse_samples(vector(*[entry] * MOST_SERIES))) == 40_000
-    with pytest.raises(PrometheusError, match=r'^its answer has more than 40000 series$'):
+    with pytest.raises(PrometheusError, match=r'^the answer has more than 40000 series$'):
         parse_samples(vector(*[entry] * (MOST_SERIES + 1)))
 
 
@@ -102,16 +102,16 @@ def test_a_label_that_is_missing_is_empty():
 @pytest.mark.parametrize(
     ('body', 'problem'),
     [
-        (b'', 'its answer is not JSON'),
-        (b'<html>', 'its answer is not JSON'),
-        (b'\xff\xfe', 'its answer is not JSON'),
-        (b'[' * 100_000, 'its answer is not JSON'),
-        (b'[]', 'its answer is none to a query'),
-        (b'{}', 'its answer is none to a query'),
-        (b'{"status":"success","data":[]}', 'its answer is none to a query'),
-        (REFUSED, 'its answer is none to a query'),
-        (b'{"status":"success","data":{"resultType":"vector","result":{}}}', 'its answer is no vector'),
-        (RECORDED_RANGE, 'its answer is no vector'),
+        (b'', 'the answer is not JSON'),
+        (b'<html>', 'the answer is not JSON'),
+        (b'\xff\xfe', 'the answer is not JSON'),
+        (b'[' * 100_000, 'the answer is not JSON'),
+        (b'[]', 'the answer is not the result of a query'),
+        (b'{}', 'the answer is not the result of a query'),
+        (b'{"status":"success","data":[]}', 'the answer is not the result of a query'),
+        (REFUSED, 'the answer is not the result of a query'),
+        (b'{"status":"success","data":{"resultType":"vector","result":{}}}', 'the answer is not a vector'),
+        (RECORDED_RANGE, 'the answer is not a vector'),
     ],
 )
 def test_an_answer_that_is_none_is_refused(body, problem):
@@ -121,7 +121,7 @@ def test_an_answer_that_is_none_is_refused(body, problem):
 
 
 def test_values_now_are_none_over_time():
-    with pytest.raises(PrometheusError, match=r'^its answer is no matrix$'):
+    with pytest.raises(PrometheusError, match=r'^the answer is not a matrix$'):
         parse_tracks(RECORDED)
 
 

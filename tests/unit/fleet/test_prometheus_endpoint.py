@@ -66,7 +66,8 @@ def test_a_file_without_one_token_is_refused(tmp_path):
     with pytest.raises(GpuTrackerError) as caught:
         endpoint('http://localhost', token_file=str(file))
     assert str(caught.value) == (
-        f'--prometheus-token-file: the token in {file} may have letters, digits and signs of ASCII, but no blanks'
+        f'--prometheus-token-file: the token in {file} must consist of ASCII letters, digits and '
+        'punctuation, without spaces'
     )
 
 
@@ -80,7 +81,7 @@ def test_a_token_and_a_password_do_not_go_together(tmp_path):
     with pytest.raises(ParameterError) as caught:
         endpoint('http://alice:secret@localhost', token_file=str(tmp_path / 'token'))
     assert str(caught.value) == (
-        "--prometheus must be a URL without user and password where there is a token, not 'http://...@localhost'"
+        "--prometheus must be a URL without user and password if --prometheus-token-file is given, not 'http://...@localhost'"
     )
 
 
@@ -88,7 +89,7 @@ def test_an_authority_is_for_https_only():
     with pytest.raises(ParameterError) as caught:
         endpoint('http://localhost', ca_file='/nowhere/ca.pem')
     assert str(caught.value) == (
-        "--prometheus must be an https URL where there is a certificate authority, not 'http://localhost'"
+        "--prometheus must be an https URL if --prometheus-ca is given, not 'http://localhost'"
     )
 
 
@@ -97,7 +98,7 @@ def test_an_authority_that_is_none_is_told(tmp_path):
     file.write_text('no certificate')
     with pytest.raises(GpuTrackerError) as caught:
         endpoint('https://localhost', ca_file=str(file))
-    assert str(caught.value) == f"--prometheus-ca: '{file}' must hold certificates in PEM form"
+    assert str(caught.value) == f"--prometheus-ca: '{file}' must contain certificates in PEM form"
     with pytest.raises(GpuTrackerError) as caught:
         endpoint('https://localhost', ca_file='/nowhere/ca.pem')
     assert str(caught.value) == "--prometheus-ca: cannot read '/nowhere/ca.pem': No such file or directory"

@@ -80,7 +80,7 @@ def test_a_name_is_loopback_only_if_all_its_addresses_are(hosts, reachable):
 
 def test_a_host_of_another_machine_is_refused():
     with pytest.raises(
-        ParameterError, match=r"^--host must be a name or an address of this machine's, not '192.0.2.77'$"
+        ParameterError, match=r"^--host must be a host name or an IP address of this machine, not '192.0.2.77'$"
     ):
         check_access(host='192.0.2.77', port=0)
 

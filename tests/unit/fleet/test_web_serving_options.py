@@ -46,7 +46,7 @@ def test_what_is_no_port_is_refused(port):
 
 
 def test_an_empty_host_is_none():
-    with pytest.raises(ParameterError, match=r"^--host must be a name or an address of this machine's, not ''$"):
+    with pytest.raises(ParameterError, match=r"^--host must be a host name or an IP address of this machine, not ''$"):
         access('--host=')
 
 

@@ -65,7 +65,7 @@ def test_a_claim_that_outlives_its_process_can_be_given_back(folder: ClaimFolder
 
 def test_without_a_time_nothing_would_end_it(folder: ClaimFolder, machine: Machine) -> None:
     held = claim(folder, 'GPU-1')
-    with pytest.raises(ClaimsError, match='it has no time that would end it'):
+    with pytest.raises(ClaimsError, match='A claim without a time limit cannot outlive its process'):
         held.outlive_process()
     assert folder.claims() == [held.claim]
     del machine.processes[7]
@@ -75,7 +75,7 @@ def test_without_a_time_nothing_would_end_it(folder: ClaimFolder, machine: Machi
 def test_what_was_given_back_is_not_written_again(folder: ClaimFolder) -> None:
     held = claim(folder, 'GPU-1', seconds=60)
     held.release()
-    with pytest.raises(ClaimsError, match='not held by this process any more'):
+    with pytest.raises(ClaimsError, match='This process no longer has the claim'):
         held.outlive_process()
     assert folder.claims() == []
 
@@ -95,7 +95,9 @@ def test_what_holds_no_more_is_not_written_again(folder: ClaimFolder, path: Path
     left = file.read_text() if file.exists() else None
     with pytest.raises(ClaimsError) as caught:
         held.outlive_process()
-    assert str(caught.value) == f'The claim in {path} holds no more: its time is up, or somebody has removed it'
+    assert (
+        str(caught.value) == f'The claim in {path} is no longer valid: the claim has expired, or its file was removed'
+    )
     assert (file.read_text() if file.exists() else None) == left
     claim(folder, 'GPU-1', process=8)
 

@@ -154,8 +154,8 @@ def test_so_many_claims_of_one_user_are_read_and_no_more_can_be_made(folder: Cla
     with pytest.raises(ClaimsError) as caught:
         claim(folder, 'GPU-2')
     assert str(caught.value) == (
-        f'No GPU can be claimed: {path} has 256 files of this user, and more would not be read. What holds no more is '
-        'removed with each claim; files that are no claims stay.'
+        f'No GPU can be claimed: {path} already has 256 files of this user, the limit. Remove files that are not '
+        'claims. gpu-tracker itself removes only expired claims.'
     )
     assert len(os.listdir(path)) == 256
     held.release()
@@ -172,7 +172,8 @@ def test_a_folder_with_too_many_files_that_are_named_as_claims_is_not_read(path:
     with pytest.raises(ClaimsError) as caught:
         folder.claims()
     assert str(caught.value) == (
-        f'GPU claims cannot be kept in {path} (a folder of {user_name(os.geteuid())}, mode 1777): it has more than 50 '
+        f'GPU claims cannot be stored in {path} (a folder of {user_name(os.geteuid())}, mode 1777): '
+        'it has more than 50 '
         'files that are named as claims; remove those that are none. GPU_TRACKER_CLAIMS chooses another folder.'
     )
     with pytest.raises(ClaimsError, match='has more than 50 files'):

@@ -124,7 +124,7 @@ def test_folders_that_are_fine_for_their_owner(tmp_path: Path, mode: int) -> Non
 def test_a_folder_in_which_others_may_remove_claims_is_refused(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
     assert refusal(tmp_path) == (
-        f'GPU claims cannot be kept in {tmp_path} (a folder of {ME}, mode {mode:04o}): other users may write to it, '
+        f'GPU claims cannot be stored in {tmp_path} (a folder of {ME}, mode {mode:04o}): other users may write to it, '
         'and without the sticky bit (chmod +t) they may remove the claims in it. '
         'GPU_TRACKER_CLAIMS chooses another folder.'
     )
@@ -144,7 +144,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     file.touch(0o644)
     os.mkfifo(fifo, 0o644)
     assert refusal(link) == (
-        f'GPU claims cannot be kept in {link} (a symbolic link of {ME}, mode 0777): it is not a folder. '
+        f'GPU claims cannot be stored in {link} (a symbolic link of {ME}, mode 0777): it is not a folder. '
         'GPU_TRACKER_CLAIMS chooses another folder.'
     )
     assert f'(a symbolic link of {ME}, mode 0777): it is not a folder.' in refusal(dangling)

@@ -81,7 +81,7 @@ def test_claims_that_cannot_be_read_are_told_once(claims) -> None:
     machine = machine_with(Driver(state(0)), told)
     seen = machine.read(), machine.read()
     assert [len(told), told[0].partition(':')[0]] == [1, 'claims are not known']
-    assert seen[1].claims_problem.startswith(f'GPU claims cannot be kept in {claims}')
+    assert seen[1].claims_problem.startswith(f'GPU claims cannot be stored in {claims}')
     assert not seen[1].gpus[0].is_claim_known
 
 

@@ -9,7 +9,7 @@ from gpu_tracker.gpus.request import Request, check_count, check_seconds, make_r
 
 PERCENTAGE = 'a percentage from 0 to 100'
 NAMES = 'indices or UUIDs of GPUs: a list, or a text with commas between them'
-BRANDS = 'nvidia, amd, intel, drm, or several with commas between them'
+BRANDS = 'one or more of nvidia, amd, intel, drm, separated by commas'
 SIZE = 'a size with its unit, such as 10GB (powers of 1000), 8GiB or 8G (powers of 1024)'
 
 

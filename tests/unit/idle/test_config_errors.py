@@ -73,24 +73,24 @@ CONTINUES = 'a line with more blanks in front than the one above continues it'
         ('restart_backoff_seconds=-1', f"{SECONDS} from 0 to 300, which is as far as it is doubled, not '-1'"),
         ('restart_backoff_seconds=301', f"{SECONDS} from 0 to 300, which is as far as it is doubled, not '301'"),
         ('use_uuids=', "must be True or False, not ''"),
-        ('env=A', "must be NAME=value, in quotes where it has blanks, not 'A'"),
-        ('env=A=1 2', "must be NAME=value, in quotes where it has blanks, not '2'"),
-        ('env=1A=1', "must be NAME=value, in quotes where it has blanks, not '1A=1'"),
-        ('env=A=1 ; one', f"must be NAME=value, in quotes where it has blanks, not ';'; {COMMENT}"),
+        ('env=A', "must be NAME=value, in quotes if it has spaces, not 'A'"),
+        ('env=A=1 2', "must be NAME=value, in quotes if it has spaces, not '2'"),
+        ('env=1A=1', "must be NAME=value, in quotes if it has spaces, not '1A=1'"),
+        ('env=A=1 ; one', f"must be NAME=value, in quotes if it has spaces, not ';'; {COMMENT}"),
         ('env=A=1 A=2', 'has A twice'),
         ('env=A="1', "has a quote that is not closed: 'A=\"1'"),
         ('env=A=1\\', "has a backslash at its end: 'A=1\\\\'"),
         (
             'env=CUDA_VISIBLE_DEVICES=0',
-            'may not set CUDA_VISIBLE_DEVICES: that is set to the GPUs that the program gets',
+            'must not set CUDA_VISIBLE_DEVICES: the monitor sets CUDA_VISIBLE_DEVICES to the GPUs of the program',
         ),
         (
             'env=CUDA_DEVICE_ORDER=PCI_BUS_ID',
-            'may not set CUDA_DEVICE_ORDER: that is set to the GPUs that the program gets',
+            'must not set CUDA_DEVICE_ORDER: the monitor sets CUDA_DEVICE_ORDER to the GPUs of the program',
         ),
         ('user=carol', "there is no user 'carol'"),
         ('user=bob # not alice', f"there is no user 'bob # not alice'; {COMMENT}"),
-        ('log=~carol/x', "there is no user 'carol', so ~carol is no folder"),
+        ('log=~carol/x', "there is no user 'carol', so ~carol is not a folder"),
         (
             'log=/a\n  b',
             f"must be on one line, not '/a\\nb'; {CONTINUES}",
@@ -118,7 +118,7 @@ def test_values_of_programs(line, expected):
         (3, 'cmd="" x', 'cmd: is empty: give a program'),
         (3, "cmd=it's", 'cmd: has a quote that is not closed: "it\'s"'),
         (2, 'dir=', 'dir: is empty'),
-        (2, 'dir=~carol', "dir: there is no user 'carol', so ~carol is no folder"),
+        (2, 'dir=~carol', "dir: there is no user 'carol', so ~carol is not a folder"),
         (
             2,
             'dir=/tmp\n gpus=0',
@@ -166,7 +166,7 @@ def test_what_could_command_a_terminal_is_not_shown():
 
 def test_only_root_runs_programs_as_others():
     assert errors(f'{PROGRAM}user=bob\n', ALICE) == [
-        'f.conf:5: [process-0] user: only root runs programs as other users, and this is alice'
+        'f.conf:5: [process-0] user: only root can run programs as another user, and the monitor runs as alice'
     ]
 
 
@@ -174,22 +174,22 @@ def test_without_a_working_folder_paths_must_be_absolute():
     nowhere = ROOT._replace(folder=None)
     assert errors(PROGRAM, nowhere) == []
     assert errors(PROGRAM.replace('/tmp', 'jobs'), nowhere) == [
-        'f.conf:2: [process-0] dir: must begin with a /: the folder that this was started in is gone'
+        'f.conf:2: [process-0] dir: must begin with a /, because the working directory of the monitor was removed'
     ]
 
 
 @pytest.mark.parametrize(
     ('lines', 'expected'),
     [
-        ('log=%(log)s', '%(log)s stands for itself'),
-        ('log=/a/%(x)s\nx=%(y)s\ny=%(x)s', '%(x)s stands for itself'),
+        ('log=%(log)s', '%(log)s refers to itself'),
+        ('log=/a/%(x)s\nx=%(y)s\ny=%(x)s', '%(x)s refers to itself'),
         (
             'log=%(a0)s\n' + ''.join(f'a{n}=%(a{n + 1})s\n' for n in range(11)) + 'a11=x',
-            '%(a10)s is reached through more than 10 others',
+            'has more than 10 nested references, ending at %(a10)s',
         ),
         (
             'log=%(a0)s\n' + ''.join(f'a{n}={f"%(a{n + 1})s" * 10}\n' for n in range(9)) + 'a9=x',
-            'is too long with what its %(...)s stand for',
+            'is too long after its %(...)s references are replaced',
         ),
     ],
 )

@@ -104,7 +104,7 @@ def test_what_is_no_text(path):
 
 def test_what_is_too_long(path):
     path.write_text('#' * 1_000_001)
-    assert errors(path) == ['f.conf: is no configuration file: it has more than 1 MB']
+    assert errors(path) == ['f.conf: is larger than 1 MB, too large for a configuration file']
 
 
 def test_what_is_no_regular_file(path):
@@ -112,7 +112,7 @@ def test_what_is_no_regular_file(path):
     os.mkfifo(path)
     end, start = os.pipe()
     for special in (path, f'/dev/fd/{end}', '/dev/zero', '/dev/tty'):
-        assert errors(special) == ['f.conf: is no regular file, which SIGHUP could have read again']
+        assert errors(special) == ['f.conf: is not a regular file, so SIGHUP cannot reload it']
     os.close(end)
     os.close(start)
 
@@ -120,7 +120,7 @@ def test_what_is_no_regular_file(path):
 def test_a_socket(path):
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(str(path))
-        assert errors(path) == ['f.conf: is no regular file, which SIGHUP could have read again']
+        assert errors(path) == ['f.conf: is not a regular file, so SIGHUP cannot reload it']
 
 
 @needs_root

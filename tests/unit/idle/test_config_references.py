@@ -42,7 +42,7 @@ def test_a_key_that_is_absent():
 def test_what_is_fine_is_not_spoilt_by_what_is_not():
     values = Interpolation({'a': '%(a)s', 'b': 'fine', 'c': '%(b)s'})
     for _ in range(2):
-        with pytest.raises(ValueUnusableError, match=r'^%\(a\)s stands for itself$'):
+        with pytest.raises(ValueUnusableError, match=r'^%\(a\)s refers to itself$'):
             values.get('a')
         assert values.get('c') == 'fine'
 

@@ -7,7 +7,7 @@ import pytest
 from gpu_tracker.idle.config.parser import parse
 from support.idle.idle_configuration import PROGRAM, ROOT, errors, warnings
 
-COMMENT = 'what follows the ; or # belongs to the value: a comment stands on a line of its own'
+COMMENT = 'the text after ; or # is part of the value: a comment stands on a line of its own'
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_words_that_look_as_if_something_were_put_in_their_place(command, said):
 
 def test_with_idle_seconds_0_nobody_counts_as_working():
     text = f'{PROGRAM}[tty]\nenabled=True\nidle_seconds=0\n'
-    assert 'f.conf:7: [tty] idle_seconds: with 0 nobody who works at a terminal counts' in warnings(text)
+    assert 'f.conf:7: [tty] idle_seconds: with 0, no user at a terminal counts as active' in warnings(text)
     assert errors(text) == []
 
 
@@ -99,7 +99,10 @@ def test_a_file_that_starts_nothing():
 def test_users_cannot_be_told_to_be_idle_so_soon():
     text = f'{PROGRAM}[tty]\nenabled=True\nidle_seconds=9.9\n'
     assert warnings(text) == [
-        'f.conf:7: [tty] idle_seconds: below 10 users at work may seem idle: the kernel notes their work every 8 s'
+        (
+            'f.conf:7: [tty] idle_seconds: below 10, active users may seem idle, because the kernel '
+            'records activity only every 8 s'
+        )
     ]
     assert warnings(text.replace('True', 'False')) == []
 
@@ -136,7 +139,7 @@ def test_no_comment_is_seen_where_none_is():
 
 def test_more_than_one_gpu_with_a_mig_device_among_them():
     assert warnings(PROGRAM.replace('gpus=0', 'gpus=0:0,1')) == [
-        'f.conf:4: [process-0] gpus: a CUDA program uses one MIG device at most, and no other GPU beside it'
+        'f.conf:4: [process-0] gpus: a CUDA program can use only one MIG device and no other GPU'
     ]
     assert warnings(PROGRAM.replace('gpus=0', 'gpus=0:0')) == []
 
@@ -150,7 +153,7 @@ def test_gpus_of_programs_are_watched_though_no_section_names_them():
     ]
     for otherwise in ('', '[gpu-all]\ngpus=ALL\n'):
         (only_of_mig,) = warnings(text + otherwise)
-        assert only_of_mig.startswith('f.conf:4: [process-0] gpus: a CUDA program uses one MIG device')
+        assert only_of_mig.startswith('f.conf:4: [process-0] gpus: a CUDA program can use only one MIG device')
 
 
 def test_where_gpus_could_not_be_read_nobody_knows_which_are_named():

@@ -154,7 +154,9 @@ def test_a_process_without_descriptors_is_an_error_in_words(prefix, names):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
     try:
-        with pytest.raises(GpuTrackerError, match=f'^the name @{prefix}GPU-a, .* cannot be had: too many open files$'):
+        with pytest.raises(
+            GpuTrackerError, match=f'^cannot reserve the socket name @{prefix}GPU-a, .* same GPU: too many open files$'
+        ):
             names.claim(['GPU-a'])
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -166,7 +168,7 @@ def test_a_holder_in_a_container_whose_process_is_not_to_be_seen():
 
 
 def test_a_name_that_the_system_does_not_take_is_an_error_in_words(names):
-    with pytest.raises(GpuTrackerError, match=r'the name @gpu-tracker-test/.*x, which keeps other monitors away, cann'):
+    with pytest.raises(GpuTrackerError, match=r'cannot reserve the socket name @gpu-tracker-test/.*x, which prevents'):
         names.claim(['x' * 100])
     assert names.held == frozenset()
 

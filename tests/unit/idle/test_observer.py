@@ -222,9 +222,9 @@ def test_a_claimed_gpu_is_busy_unless_a_program_of_ours_has_claimed_it():
 
 def test_claims_that_cannot_be_read_are_reported_once_and_keep_nobody_away():
     def fail():
-        raise ClaimsError('GPU claims cannot be kept in /x')
+        raise ClaimsError('GPU claims cannot be stored in /x')
 
     machine = WatchedMachine(gpu(0), claims=fail)
-    assert machine.told() == ['GPU claims cannot be kept in /x']
+    assert machine.told() == ['GPU claims cannot be stored in /x']
     assert machine.told() == []
     assert [found.busy for found in machine.gpus()] == [None]

@@ -123,6 +123,6 @@ def test_a_path_that_is_too_long_for_a_socket_is_an_error():
     with pytest.raises(GpuTrackerError) as caught:
         socket_path({'RUNTIME_DIRECTORY': fits[:-1] + 'é'}, 0)
     assert str(caught.value) == (
-        f'the path of the status socket has 108 bytes, and the system takes 107: {fits[:-1]}é/idle.sock. '
-        'A shorter folder in XDG_RUNTIME_DIR (for a service RUNTIME_DIRECTORY) helps.'
+        f'the path of the status socket has 108 bytes, but the system allows only 107: {fits[:-1]}é/idle.sock. '
+        'Set XDG_RUNTIME_DIR to a shorter folder (for a service, RUNTIME_DIRECTORY).'
     )

@@ -35,7 +35,7 @@ def test_gpus_are_named_to_cuda(gpus: tuple[WatchedGpu, ...], use_uuids: bool, v
 def test_mig_devices_need_uuids(gpus: tuple[WatchedGpu, ...], unknown: str) -> None:
     with pytest.raises(LaunchError) as caught:
         visible_devices(gpus, use_uuids=False)
-    assert str(caught.value) == f'the UUID of GPU {unknown} is not known, and CUDA knows MIG devices by no other name'
+    assert str(caught.value) == f'the UUID of GPU {unknown} is unknown, and CUDA selects MIG devices only by UUID'
 
 
 def test_only_the_placeholder_is_replaced_in_a_command() -> None:

@@ -165,7 +165,7 @@ def test_keys_of_a_newer_monitor_are_passed_over_and_those_an_older_one_has_not_
     ],
 )
 def test_what_is_no_such_document_is_an_error_in_words(text):
-    with pytest.raises(GpuTrackerError, match='what was read is no status of an idle monitor'):
+    with pytest.raises(GpuTrackerError, match='the answer is not a status of an idle monitor'):
         from_json(text)
 
 

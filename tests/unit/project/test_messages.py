@@ -51,7 +51,7 @@ def test_the_command_prints_an_entry_in_plain_text(capfd: pytest.CaptureFixture[
         assert text.startswith('What you see: ')
         assert re.search(r'``|\.\. |~~~|---|:[a-z]+:`', text) is None
     assert main(['explain', 'no-lock']) == 125
-    assert capfd.readouterr().err.startswith('gpu-tracker: there is no entry no-lock: did you mean no-locks')
+    assert capfd.readouterr().err.startswith('gpu-tracker: explain has no entry no-lock: did you mean no-locks')
 
 
 def test_advice_follows_what_is_wrong_and_survives_pickling() -> None:

@@ -102,7 +102,7 @@ def test_defaults_are_filled_in():
         (
             'gpu_brand',
             'voodoo',
-            "gpu_brand must be nvidia, amd, intel, drm, or several with commas between them, not 'voodoo'",
+            "gpu_brand must be one or more of nvidia, amd, intel, drm, separated by commas, not 'voodoo'",
         ),
         (
             'process_id',

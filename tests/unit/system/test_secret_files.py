@@ -29,15 +29,15 @@ def test_a_token_is_the_line_of_its_file(secret, content):
 @pytest.mark.parametrize(
     ('content', 'problem'),
     [
-        ('', 'has 0 lines; it has to be one, the token'),
-        (f'{TOKEN}\n{TOKEN}\n', 'has 2 lines; it has to be one, the token'),
-        (f'\n{TOKEN}\n', 'has 2 lines; it has to be one, the token'),
-        ('\n', 'has 0 characters; it needs 16 or more ("openssl rand -hex 32" makes one)'),
-        ('0123456789abcde', 'has 15 characters; it needs 16 or more ("openssl rand -hex 32" makes one)'),
-        ('two words are no token', 'may have letters, digits and signs of ASCII, but no blanks'),
-        ('grüße-0123456789abcdef', 'may have letters, digits and signs of ASCII, but no blanks'),
-        ('0123456789abcdef\x07', 'may have letters, digits and signs of ASCII, but no blanks'),
-        (b'\xff' * 20, 'is no text in UTF-8'),
+        ('', 'has 0 lines instead of one line with the token'),
+        (f'{TOKEN}\n{TOKEN}\n', 'has 2 lines instead of one line with the token'),
+        (f'\n{TOKEN}\n', 'has 2 lines instead of one line with the token'),
+        ('\n', 'has 0 characters, but needs 16 or more. Make a token with "openssl rand -hex 32"'),
+        ('0123456789abcde', 'has 15 characters, but needs 16 or more. Make a token with "openssl rand -hex 32"'),
+        ('two words are no token', 'must consist of ASCII letters, digits and punctuation, without spaces'),
+        ('grüße-0123456789abcdef', 'must consist of ASCII letters, digits and punctuation, without spaces'),
+        ('0123456789abcdef\x07', 'must consist of ASCII letters, digits and punctuation, without spaces'),
+        (b'\xff' * 20, 'is not UTF-8 text'),
     ],
 )
 def test_what_is_no_token_is_refused_without_being_shown(secret, content, problem):
@@ -57,9 +57,7 @@ def test_a_file_that_others_may_open_is_no_secret(secret, mode, shown):
     path = secret(TOKEN, mode)
     with pytest.raises(SecretFileError) as refusal:
         read_token(path)
-    assert str(refusal.value) == (
-        f'--token-file: {path} is open to other users, with mode {shown}: chmod 600 makes it a secret'
-    )
+    assert str(refusal.value) == (f'--token-file: other users can access {path} (mode {shown}): run chmod 600')
 
 
 @as_root
@@ -108,4 +106,4 @@ def test_a_file_of_comments_lets_nobody_in_and_is_refused(secret):
     path = secret('# nobody\n')
     with pytest.raises(SecretFileError) as refusal:
         read_passwords(path)
-    assert str(refusal.value) == f'--password-file: {path} has no line name:password'
+    assert str(refusal.value) == f'--password-file: {path} has no line of the form name:password'

@@ -51,7 +51,7 @@ def test_a_name_stands_for_its_addresses_each_of_them_once():
 def test_a_host_that_is_not_of_this_machine_is_refused(host):
     with pytest.raises(ParameterError) as caught:
         sockets.addresses(host, 59123)
-    assert str(caught.value) == f"--host must be a name or an address of this machine's, not {host!r}"
+    assert str(caught.value) == f'--host must be a host name or an IP address of this machine, not {host!r}'
 
 
 def test_an_error_of_another_kind_is_told_of():

@@ -256,8 +256,8 @@ def _check(pid: int, unit: str, group: Group, known: dict[str, list[str]]) -> No
         if known.get('DevicePolicy', ['auto']) == ['auto'] and not known.get('DeviceAllow'):
             raise GrantError(
                 f'systemd allows the unit {unit} all devices (DevicePolicy=auto without DeviceAllow=): there is '
-                'nothing to grant. A first DeviceAllow= would deny all other devices. If the process cannot open a GPU, '
-                'check the permissions of the device files, and the filters of a container runtime'
+                'nothing to grant. A first DeviceAllow= would deny all other devices. If the process cannot open a '
+                'GPU, check the permissions of the device files, and the filters of a container runtime'
             )
         return
     raise GrantError(

@@ -33,9 +33,11 @@ def agent_url(given: str) -> str:
     """
     parts = _split(given)
     if parts.username is not None or parts.password is not None:
-        raise UrlError(f'must hold no user and no password ({_without_secrets(parts)}): a token goes into a token_file')
+        raise UrlError(
+            f'must not contain a user or a password ({_without_secrets(parts)}): write a token into a token_file'
+        )
     if parts.query or parts.fragment or parts.path not in {'', '/'} or given.rstrip('/').endswith(('?', '#')):
-        raise UrlError(f'must end after host and port: {_without_secrets(parts)} does not')
+        raise UrlError(f'must end after host and port, not {_without_secrets(parts)}')
     host = _host(parts)
     port = _port(parts)
     return (
@@ -63,9 +65,9 @@ def _split(given: str) -> SplitResult:
     try:
         parts = urlsplit(given)
     except ValueError:  # brackets without an IPv6 address in them
-        raise UrlError(f'must be {ACCEPTED}; its host cannot be read') from None
+        raise UrlError(f'must be {ACCEPTED}, with a valid host') from None
     if parts.scheme not in _DEFAULT_PORTS:
-        shown = f'{given[:_LONGEST_SHOWN]!r}' if '@' not in given and '?' not in given else 'what stands there'
+        shown = f'{given[:_LONGEST_SHOWN]!r}' if '@' not in given and '?' not in given else 'the given value'
         raise UrlError(f'must be {ACCEPTED}, beginning with http:// or https://, not {shown}')
     return parts
 
@@ -186,10 +188,10 @@ def check_distinct(path: str, hosts: Iterable[ConfiguredHost]) -> None:
     for host in hosts:
         url = host.url or SELF
         if url in urls:
-            raise ClusterError(f'{path}: {url!r} stands there twice; each host is given once')
+            raise ClusterError(f'{path}: {url!r} is listed twice: remove one entry')
         urls.add(url)
         if host.name is not None and host.name in names:
-            raise ClusterError(f'{path}: two hosts have the name {host.name!r}; each needs one of its own')
+            raise ClusterError(f'{path}: two hosts have the name {host.name!r}: rename one of the hosts')
         names.add(host.name or '')
 
 
@@ -211,7 +213,7 @@ def _load_ca(context: ssl.SSLContext, path: str) -> None:
     try:
         context.load_verify_locations(path)
     except ssl.SSLError:
-        raise ClusterError(f'ca_file: {path!r} must hold certificates in PEM form') from None
+        raise ClusterError(f'ca_file: {path!r} must contain certificates in PEM form') from None
     except OSError as error:
         raise ClusterError(f'ca_file: cannot read {path!r}: {error.strerror}') from None
 
@@ -226,12 +228,12 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str | None
             raise ClusterError(f'{option}: cannot read {path!r}: {error.strerror}') from None
 
     def no_password() -> str:
-        raise ClusterError(f'client_key_file: {key or certificate!r} must hold a key that is not encrypted')
+        raise ClusterError(f'client_key_file: {key or certificate!r} must contain a key that is not encrypted')
 
     try:
         context.load_cert_chain(certificate, key, no_password)
     except ssl.SSLError:
         place = 'its key' if key is None else f'client_key_file {key!r} its key'
         raise ClusterError(
-            f'client_cert_file: {certificate!r} must hold a certificate in PEM form, and {place}'
+            f'client_cert_file: {certificate!r} must contain a certificate in PEM form, and {place}'
         ) from None

@@ -59,9 +59,9 @@ class _NvgpuFile:
                 return ast.parse(self._content)
         except SyntaxError as error:
             line = '' if error.lineno is None else f':{error.lineno}'
-            raise ClusterError(f'{self._path}{line}: cannot be read: {error.msg}; accepted is {_EXAMPLE}') from None
+            raise ClusterError(f'{self._path}{line}: cannot be read: {error.msg}; write {_EXAMPLE}') from None
         except (ValueError, MemoryError, RecursionError):  # NUL characters, and absurd nesting
-            raise ClusterError(f'{self._path}: cannot be read as Python; accepted is {_EXAMPLE}') from None
+            raise ClusterError(f'{self._path}: cannot be read as Python; write {_EXAMPLE}') from None
 
     def _assigned_to_agents(self, statement: ast.stmt) -> ast.expr | None:
         """Return what a statement assigns to ``AGENTS``; None where it assigns to other names, or is only a text."""

@@ -42,5 +42,5 @@ def _read(path: str, source: str) -> Cluster:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ClusterError(f'{source}: cannot read {path!r}: {reason}') from None
     if len(content) > _LONGEST:
-        raise ClusterError(f'{source}: {path!r} is larger than {_LONGEST // 2**20} MiB, which no list of hosts is')
+        raise ClusterError(f'{source}: {path!r} is larger than {_LONGEST // 2**20} MiB: it is not a list of hosts')
     return read_toml_file(path, content) if path.endswith('.toml') else read_nvgpu_file(path, content)

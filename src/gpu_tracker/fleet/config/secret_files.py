@@ -38,16 +38,16 @@ def read_token(path: str, option: str = '--token-file', shortest: int = SHORTEST
     """
     lines = _read(path, option).splitlines()
     if len(lines) != 1:
-        raise SecretFileError(f'{option}: {path} has {len(lines)} lines; it has to be one, the token')
+        raise SecretFileError(f'{option}: {path} has {len(lines)} lines instead of one line with the token')
     token = lines[0].strip()
     if not (token.isascii() and token.isprintable()) or ' ' in token:
         raise SecretFileError(
-            f'{option}: the token in {path} may have letters, digits and signs of ASCII, but no blanks'
+            f'{option}: the token in {path} must consist of ASCII letters, digits and punctuation, without spaces'
         )
     if len(token) < shortest:
         raise SecretFileError(
-            f'{option}: the token in {path} has {len(token)} characters; it needs {shortest} or more '
-            '("openssl rand -hex 32" makes one)'
+            f'{option}: the token in {path} has {len(token)} characters, but needs {shortest} or more. '
+            'Make a token with "openssl rand -hex 32"'
         )
     return token
 
@@ -84,7 +84,7 @@ def read_passwords(path: str, option: str = '--password-file') -> dict[str, str]
             raise SecretFileError(f'{option}: {path}, line {number}: {problem}')
         found[name] = password
     if not found:
-        raise SecretFileError(f'{option}: {path} has no line name:password')
+        raise SecretFileError(f'{option}: {path} has no line of the form name:password')
     return found
 
 
@@ -111,7 +111,7 @@ def _read(path: str, option: str) -> str:
     except OSError as error:
         raise SecretFileError(f'{option}: cannot read {path}: {error.strerror}') from None
     except UnicodeDecodeError:
-        raise SecretFileError(f'{option}: {path} is no text in UTF-8') from None
+        raise SecretFileError(f'{option}: {path} is not UTF-8 text') from None
 
 
 def check_private(path: str, option: str, found: os.stat_result) -> None:
@@ -123,6 +123,4 @@ def check_private(path: str, option: str, found: os.stat_result) -> None:
     for_others = stat.S_IRWXG | stat.S_IRWXO
     if sys.platform != 'win32' and found.st_uid == os.geteuid() and found.st_mode & for_others:
         mode = stat.S_IMODE(found.st_mode)
-        raise SecretFileError(
-            f'{option}: {path} is open to other users, with mode {mode:04o}: chmod 600 makes it a secret'
-        )
+        raise SecretFileError(f'{option}: other users can access {path} (mode {mode:04o}): run chmod 600')

@@ -141,7 +141,7 @@ def read_toml_file(path: str, content: bytes) -> Cluster:
     try:
         values = tomllib.loads(content.decode())
     except UnicodeDecodeError:
-        raise ClusterError(f'{path}: must be TOML, which is UTF-8') from None
+        raise ClusterError(f'{path}: must be a TOML file in UTF-8') from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ClusterError(f'{path}: cannot be read as TOML: {error}') from None
     try:

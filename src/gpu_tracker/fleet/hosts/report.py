@@ -143,11 +143,11 @@ def parse_report(body: bytes) -> HostReport:
     answer = json_object(body)
     hostname = untrusted.text(answer.get('hostname'), _LONGEST_NAME)
     if not hostname:
-        raise ReportError('it has no hostname')
+        raise ReportError('the answer has no hostname')
     listed = answer.get('gpus')
     driver_problem = untrusted.text(answer.get('driver_problem'))
     if listed is None and driver_problem is None:
-        raise ReportError('it has neither gpus nor driver_problem')
+        raise ReportError('the answer has neither gpus nor driver_problem')
     version = untrusted.text(answer.get('agent_version'), _LONGEST_NAME)
     return HostReport(
         hostname=hostname,
@@ -169,22 +169,22 @@ def json_object(body: bytes) -> Mapping[str, object]:
     :raises ReportError: It is something else.
     """
     if has_more_parts(body, _MOST_PARTS):
-        raise ReportError(f'it has more than {_MOST_PARTS} texts, commas and brackets')
+        raise ReportError(f'the answer has more than {_MOST_PARTS} texts, commas and brackets')
     objects_left = _MOST_OBJECTS
 
     def counted(found: dict[str, object]) -> dict[str, object]:
         nonlocal objects_left
         objects_left -= 1
         if objects_left < 0:
-            raise ReportError(f'it has more than {_MOST_OBJECTS} objects')
+            raise ReportError(f'the answer has more than {_MOST_OBJECTS} objects')
         return found
 
     try:
         answer = json.loads(body, object_hook=counted)
     except (ValueError, RecursionError):  # not JSON or not UTF-8, numbers of thousands of digits, absurd nesting
-        raise ReportError('it is not JSON') from None
+        raise ReportError('the answer is not JSON') from None
     if not isinstance(answer, dict):
-        raise ReportError('it is not a JSON object')
+        raise ReportError('the answer is not a JSON object')
     return answer
 
 
@@ -194,9 +194,9 @@ def objects(value: object, name: str) -> Sequence[Mapping[str, object]]:
     :raises ReportError: It is something else.
     """
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
-        raise ReportError(f'its {name} is not a list of objects')
+        raise ReportError(f'{name} is not a list of objects')
     if name in {'gpus', 'mig_devices'} and len(value) > _MOST_GPUS:
-        raise ReportError(f'its {name} are more than {_MOST_GPUS}')
+        raise ReportError(f'{name} has more than {_MOST_GPUS} entries')
     return value
 
 
@@ -291,7 +291,7 @@ def _xid_errors(errors: Mapping[str, object]) -> tuple[tuple[int, int], ...]:
 def _process(process: Mapping[str, object]) -> ProcessReport:
     pid = untrusted.whole(process.get('pid'))
     if pid is None:
-        raise ReportError('one of its processes has no pid')
+        raise ReportError('a process has no pid')
     return ProcessReport(
         pid=pid,
         user=untrusted.text(process.get('user'), _LONGEST_NAME),

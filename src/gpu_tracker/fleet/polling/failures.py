@@ -53,7 +53,7 @@ def late(deadline: float, *, has_begun: bool) -> AgentError:
 
 def looking_up() -> AgentError:
     """Return the error of a host whose address is not known in time."""
-    return AgentError('its name is still being looked up', NOT_AVAILABLE)
+    return AgentError('the name of the host is still being resolved', NOT_AVAILABLE)
 
 
 def bad_status(status: int, reason: str | None) -> AgentError:

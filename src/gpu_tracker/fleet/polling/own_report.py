@@ -48,7 +48,7 @@ class OwnReport:
         try:
             return parse_report(json.dumps(self.body(reading)).encode())
         except ReportError as error:  # as much as no machine has; the next reading may be another
-            problem = f'what the GPUs tell cannot be used: {error}'
+            problem = f'the data of the GPU driver cannot be used: {error}'
             return HostReport(host_name(), f'gpu-tracker {self._version}', None, driver_problem=problem)
 
 
@@ -71,4 +71,4 @@ class ThisMachine:
 
 def not_yet() -> AgentError:
     """Return the error of a first reading that takes longer than a round may."""
-    return AgentError('its GPU driver has not answered yet', NOT_AVAILABLE)
+    return AgentError('the GPU driver has not responded yet', NOT_AVAILABLE)

@@ -133,7 +133,7 @@ class Poller:
         if contexts is None:
             contexts = tls_contexts(cluster)
         if watch is None and any(host.url is None for host in cluster.hosts):
-            raise ValueError("a cluster with 'self' needs a watch")
+            raise ValueError("a cluster with 'self' needs a Watch of this machine")
         self._asked = [
             _Asked(key, host, _agent(host, contexts, self._clock), BackOff(cluster.interval, self._longest_pause))
             for key, host in zip(ids, cluster.hosts, strict=True)

@@ -51,10 +51,12 @@ def endpoint(url: str, *, token_file: str | None = None, ca_file: str | None = N
     authorization = _basic(parts)
     if token_file is not None:
         if authorization is not None:
-            raise ParameterError('--prometheus', _shown(url), 'a URL without user and password where there is a token')
+            raise ParameterError(
+                '--prometheus', _shown(url), 'a URL without user and password if --prometheus-token-file is given'
+            )
         authorization = f'Bearer {read_token(token_file, "--prometheus-token-file", shortest=1)}'
     if ca_file is not None and parts.scheme != 'https':
-        raise ParameterError('--prometheus', _shown(url), 'an https URL where there is a certificate authority')
+        raise ParameterError('--prometheus', _shown(url), 'an https URL if --prometheus-ca is given')
     place = parts.netloc.rpartition('@')[2]
     return Endpoint(
         url=f'{parts.scheme}://{place}{parts.path.rstrip("/")}',

@@ -91,15 +91,15 @@ def _entries(body: bytes, kind: str) -> Iterator[tuple[Mapping[str, str], Mappin
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):  # as above
-        raise PrometheusError('its answer is not JSON') from None
+        raise PrometheusError('the answer is not JSON') from None
     data = answer.get('data') if isinstance(answer, dict) else None
     if not isinstance(data, dict) or answer.get('status') != 'success':
-        raise PrometheusError('its answer is none to a query')
+        raise PrometheusError('the answer is not the result of a query')
     entries = data.get('result')
     if data.get('resultType') != kind or not isinstance(entries, list):
-        raise PrometheusError(f'its answer is no {kind}')
+        raise PrometheusError(f'the answer is not a {kind}')
     if len(entries) > MOST_SERIES:
-        raise PrometheusError(f'its answer has more than {MOST_SERIES} series')
+        raise PrometheusError(f'the answer has more than {MOST_SERIES} series')
     for entry in entries:
         labels = entry.get('metric') if isinstance(entry, dict) else None
         if isinstance(labels, dict) and all(isinstance(value, str) for value in labels.values()):

@@ -63,7 +63,7 @@ def _load_certificate(context: ssl.SSLContext, files: TlsFiles) -> None:
     try:
         context.load_cert_chain(files.certificate, key, _no_password)
     except _EncryptedKeyError:
-        raise TlsError(f'{option}: the key in {key} has a password, and nobody is there to type it') from None
+        raise TlsError(f'{option}: the key in {key} has a password: use a key without a password') from None
     except ssl.SSLError as error:
         if error.reason == 'KEY_VALUES_MISMATCH':
             raise TlsError(

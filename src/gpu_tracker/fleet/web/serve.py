@@ -256,7 +256,7 @@ def _why_ended(work: asyncio.Task[None]) -> GpuTrackerError:
     if isinstance(error, GpuTrackerError):
         return error
     cause = f'{type(error).__name__}: {error}' if error else 'it has ended'
-    return BackgroundError(f'internal error: what works in the background cannot go on: {cause}')
+    return BackgroundError(f'internal error: a background task ended: {cause}')
 
 
 def _internal_error(context: dict[str, Any]) -> str:

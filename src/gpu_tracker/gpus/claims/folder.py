@@ -110,7 +110,7 @@ class ClaimFolder:
         if not _SUPPORTED:
             raise ClaimsError('GPUs can be claimed on Linux only')
         if seconds is None and process_id is None:
-            raise ParameterError('seconds', seconds, 'given where no process holds the claim')
+            raise ParameterError('seconds', seconds, 'a number of seconds if no process_id is given')
         if seconds is not None and not 0 < seconds <= record.LONGEST_TIME:
             raise ParameterError('seconds', seconds, f'above 0 and at most {record.LONGEST_TIME:g}')
         draft = _draft(process_id, command, self.circumstances())
@@ -127,7 +127,7 @@ class ClaimFolder:
             self.remove(name)  # Ctrl-C may come when it is there already
             lock.let_go()
             raise
-        raise ClaimsError(f'No GPU can be claimed: {self.path} is removed again and again')
+        raise ClaimsError(f'No GPU can be claimed: another program keeps removing the folder {self.path}')
 
     def remove(self, name: str) -> None:
         """Remove a file, where it is there and may be removed; without the lock, as a file goes whole or not."""
@@ -163,8 +163,8 @@ class ClaimFolder:
             return None
         if is_full:
             raise ClaimsError(
-                f'No GPU can be claimed: {self.path} has {record_files.MOST_RECORDS} files of this user, and more '
-                'would not be read. What holds no more is removed with each claim; files that are no claims stay.'
+                f'No GPU can be claimed: {self.path} already has {record_files.MOST_RECORDS} files of this user, the '
+                'limit. Remove files that are not claims. gpu-tracker itself removes only expired claims.'
             )
         end = None if seconds is None else circumstances.clock + seconds
         new = draft._replace(uuids=uuids, made=circumstances.time, expires_at=end)
@@ -258,9 +258,9 @@ class HeldClaim:
         :raises ClaimsError: The claim has no time, holds no more, or cannot be written; it then stays as it was.
         """
         if not self._is_ours():
-            raise ClaimsError('The claim is not held by this process any more, so it cannot be changed')
+            raise ClaimsError('This process no longer has the claim, so the claim cannot be changed')
         if self._record.expires_at is None:
-            raise ClaimsError('The claim cannot outlive its process: it has no time that would end it')
+            raise ClaimsError('A claim without a time limit cannot outlive its process')
         under_lock(self._folder.path, self._folder.lock_timeout, self._free_from_process)
         self.lock.let_go()
 
@@ -277,7 +277,7 @@ class HeldClaim:
             or record.is_void(self._record, circumstances, is_held=file.is_held)
         ):
             raise ClaimsError(
-                f'The claim in {self._folder.path} holds no more: its time is up, or somebody has removed it'
+                f'The claim in {self._folder.path} is no longer valid: the claim has expired, or its file was removed'
             )
         new = self._record._replace(pid=None, process_start=None, pid_namespace=None)
         try:
@@ -295,7 +295,7 @@ def _claims_of(files: list[RecordFile], circumstances: Circumstances) -> list[Cl
 def _draft(process_id: int | None, command: str | None, circumstances: Circumstances) -> Record:
     """Return a claim on nothing, which says what it will end with."""
     if circumstances.boot_id is None:
-        raise ClaimsError('No GPU can be claimed: without /proc nothing tells a claim from one made before a restart')
+        raise ClaimsError('No GPU can be claimed: without /proc, claims from before a restart cannot be recognized')
     start = None
     if process_id is not None:
         start = circumstances.start_of(process_id)

@@ -61,7 +61,7 @@ def encode(record: Record) -> bytes:
     """
     data = json.dumps(record._asdict(), indent=1).encode('ascii') + b'\n'
     if decode(data) != record:
-        raise ValueError(f'no claim can be made of {record!r}')
+        raise ValueError(f'invalid claim: {record!r}')
     return data
 
 

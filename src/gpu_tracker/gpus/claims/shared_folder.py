@@ -127,7 +127,7 @@ def is_at(path: str, descriptor: int) -> bool:
 def unusable(path: str, why: OSError | str) -> ClaimsError:
     """Return what to raise if claims cannot be listed, locked or written there."""
     text = _why(why) if isinstance(why, OSError) else why
-    return ClaimsError(f'GPU claims cannot be kept in {_found(path)}: {text}. {_OTHER_CHOICE}')
+    return ClaimsError(f'GPU claims cannot be stored in {_found(path)}: {text}. {_OTHER_CHOICE}')
 
 
 def _found(path: str) -> str:

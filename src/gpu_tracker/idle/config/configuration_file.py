@@ -87,7 +87,7 @@ def _opened_if_regular(path: str, flags: int) -> int:
 
 def _refuse_others(file: os.stat_result) -> None:
     if not (stat.S_ISREG(file.st_mode) or stat.S_ISDIR(file.st_mode)):  # of a folder open reports it
-        raise _UnreadableError('is no regular file, which SIGHUP could have read again')
+        raise _UnreadableError('is not a regular file, so SIGHUP cannot reload it')
 
 
 def _text_of(path: str) -> str:
@@ -100,7 +100,7 @@ def _text_of(path: str) -> str:
     except OSError as error:
         raise _UnreadableError(f'cannot be read: {error.strerror}') from error
     if len(data) > _MOST_BYTES:
-        raise _UnreadableError('is no configuration file: it has more than 1 MB')
+        raise _UnreadableError('is larger than 1 MB, too large for a configuration file')
     try:
         return data.decode('utf-8-sig')
     except UnicodeDecodeError as error:
@@ -225,7 +225,9 @@ class Reloading:
             self._task = asyncio.get_running_loop().create_task(self._read())
         else:
             self._is_asked_again = True
-            self._log.warning('SIGHUP: %s is still being read since the one before; then it is read anew', self._path)
+            self._log.warning(
+                'SIGHUP: %s is still being read after the previous SIGHUP, and will then be read again', self._path
+            )
 
     def take(self, current: Settings) -> Settings | None:
         """Return what was read last, once; None: nothing was, or nothing that can be used, which is logged."""

@@ -218,7 +218,7 @@ class Interpolation:
             done = mark.end()
             length += len(piece)
             if length > _MOST_CHARACTERS:
-                raise ValueUnusableError('is too long with what its %(...)s stand for')
+                raise ValueUnusableError('is too long after its %(...)s references are replaced')
         return ''.join([*pieces, written[done:]])
 
     def _meaning(self, mark: re.Match[str]) -> str:
@@ -226,8 +226,8 @@ class Interpolation:
             return '%'
         key = mark[1].lower()
         if key in self._path:
-            raise ValueUnusableError(f'%({key})s stands for itself')
+            raise ValueUnusableError(f'%({key})s refers to itself')
         if len(self._path) > _DEEPEST and key in self._values:
-            raise ValueUnusableError(f'%({key})s is reached through more than {_DEEPEST} others')
+            raise ValueUnusableError(f'has more than {_DEEPEST} nested references, ending at %({key})s')
         value = self.get(key)
         return mark[0] if value is None else value

@@ -142,7 +142,7 @@ class _SectionReader:
     def warn_of_comment(self, key: str, *, is_certain: bool = False) -> None:
         """Note that a key's value has something that looks like a comment, and is none."""
         if is_certain or values.comment_within(self.section.values.get(key, '')):
-            self.warn(key, f'what follows the ; or # belongs to the value: {values.COMMENT_HINT}')
+            self.warn(key, f'the text after ; or # is part of the value: {values.COMMENT_HINT}')
 
 
 def _gpu_section(reader: _SectionReader, inherited: Mapping[str, Any]) -> GpuSection:
@@ -166,7 +166,7 @@ def _program(reader: _SectionReader, inherited: Mapping[str, Any], caller: Calle
     resolve('log', 'log', lambda path: _path(path, owner, caller), None)
     gpus = found['gpus']
     if gpus and len(gpus) > 1 and any(gpu.mig is not None for gpu in gpus):
-        reader.warn('gpus', 'a CUDA program uses one MIG device at most, and no other GPU beside it')
+        reader.warn('gpus', 'a CUDA program can use only one MIG device and no other GPU')
     if values.comment_among(found['command'], reader.section.values.get('cmd', '')):
         reader.warn_of_comment('cmd', is_certain=True)
     reader.warn_of_comment('log')
@@ -181,9 +181,11 @@ def _terminals(reader: _SectionReader) -> Terminals | None:
     reader.warn_of_comment('whitelist')
     terminals = Terminals(**found)
     if terminals.idle_seconds == 0:
-        reader.warn('idle_seconds', 'with 0 nobody who works at a terminal counts')
+        reader.warn('idle_seconds', 'with 0, no user at a terminal counts as active')
     elif terminals.idle_seconds < _COARSE:
-        reader.warn('idle_seconds', 'below 10 users at work may seem idle: the kernel notes their work every 8 s')
+        reader.warn(
+            'idle_seconds', 'below 10, active users may seem idle, because the kernel records activity only every 8 s'
+        )
     return terminals
 
 
@@ -194,7 +196,7 @@ def _user(name: str, caller: Caller) -> str | None:
     if caller.home_of(name) is None:
         raise ValueUnusableError(f'there is no user {quoted(name)}{values.hint(name)}')
     if not caller.is_root:
-        raise ValueUnusableError(f'only root runs programs as other users, and this is {caller.user}')
+        raise ValueUnusableError(f'only root can run programs as another user, and the monitor runs as {caller.user}')
     return name
 
 
@@ -204,11 +206,11 @@ def _path(path: str, owner: str, caller: Caller) -> str:
         name, slash, rest = path[1:].partition('/')
         home = caller.home_of(name or owner)
         if home is None:
-            raise ValueUnusableError(f'there is no user {quoted(name)}, so ~{name} is no folder')
+            raise ValueUnusableError(f'there is no user {quoted(name)}, so ~{name} is not a folder')
         path = f'{home}{slash}{rest}'
     if not os.path.isabs(path):
         if caller.folder is None:
-            raise ValueUnusableError('must begin with a /: the folder that this was started in is gone')
+            raise ValueUnusableError('must begin with a /, because the working directory of the monitor was removed')
         path = os.path.join(caller.folder, path)
     # A .. after a symbolic link leads elsewhere than its text says.
     return path if '..' in path.split('/') else os.path.normpath(path)

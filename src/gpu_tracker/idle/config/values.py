@@ -115,9 +115,9 @@ def variables(text: str) -> tuple[tuple[str, str], ...]:
         name, equals, value = word.partition('=')
         if not equals or not _VARIABLE.fullmatch(name):
             hint = f'; {COMMENT_HINT}' if word[:1] in {';', '#'} else ''
-            raise ValueUnusableError(f'must be NAME=value, in quotes where it has blanks, not {quoted(word)}{hint}')
+            raise ValueUnusableError(f'must be NAME=value, in quotes if it has spaces, not {quoted(word)}{hint}')
         if name in _OURS:
-            raise ValueUnusableError(f'may not set {name}: that is set to the GPUs that the program gets')
+            raise ValueUnusableError(f'must not set {name}: the monitor sets {name} to the GPUs of the program')
         if name in found:
             raise ValueUnusableError(f'has {name} twice')
         found[name] = value

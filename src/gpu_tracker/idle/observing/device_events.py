@@ -194,7 +194,7 @@ def open_device_events(folder: str = '/dev') -> tuple[DeviceEvents | None, str |
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(None, use_errno=True)
     if not hasattr(library, 'inotify_init1'):
-        raise OSError(errno.ENOSYS, 'inotify cannot be used: this system has none')
+        raise OSError(errno.ENOSYS, 'this system has no inotify')
     return library
 
 
@@ -280,4 +280,4 @@ class DeviceListener:
 
     def _warn(self, problem: str | None) -> None:
         if problem is not None:
-            self._log.warning('%s: who opens a GPU is noticed at the next look only', problem)
+            self._log.warning('%s: a program that opens a GPU is noticed only at the next check', problem)

@@ -82,7 +82,7 @@ def visible_devices(gpus: Sequence[WatchedGpu], *, use_uuids: bool) -> str:
         return ','.join(uuids)
     if needed:
         unknown = next(str(seen.gpu) for seen in gpus if seen.uuid is None)
-        raise LaunchError(f'the UUID of GPU {unknown} is not known, and CUDA knows MIG devices by no other name')
+        raise LaunchError(f'the UUID of GPU {unknown} is unknown, and CUDA selects MIG devices only by UUID')
     return ','.join(str(seen.gpu) for seen in gpus)
 
 

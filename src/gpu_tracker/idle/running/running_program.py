@@ -57,7 +57,9 @@ class RunningProgram:
         :raises LaunchError: There is no interpreter to run it, or the system has no process or descriptor left.
         """
         if not sys.executable:
-            raise LaunchError('sys.executable is not set, so there is no interpreter to run its guardian')
+            raise LaunchError(
+                'sys.executable is not set, so there is no Python interpreter to start its guardian process'
+            )
         opened: list[int] = []
         try:
             control_read, control_write = _pipe(opened)
@@ -75,7 +77,7 @@ class RunningProgram:
         except OSError as error:
             for handle in opened:
                 os.close(handle)
-            raise LaunchError(f'its guardian cannot be started: {error}') from error
+            raise LaunchError(f'its guardian process cannot be started: {error}') from error
         os.close(control_read)
         os.close(status_write)
         os.set_blocking(control_write, False)

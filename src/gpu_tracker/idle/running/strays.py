@@ -72,7 +72,7 @@ async def end_strays(log: logging.Logger, name_of: Callable[[int], str], grace: 
     """
     own = []
     for stray in await in_thread(find_strays):  # it reads a file of each process, and some may hang
-        words = f'{stray.name} (pid {stray.process.pid}), which an idle monitor that was killed has left'
+        words = f'{stray.name} (pid {stray.process.pid}), left by a killed idle monitor'
         if stray.user == os.geteuid():
             log.warning('ending %s', words)
             own.append(stray)
