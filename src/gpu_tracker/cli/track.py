@@ -34,18 +34,17 @@ Usage:
   gpu-tracker --pid=<pid> [options]
 
 Options:
-  -e --execute=<command>  Run a shell command in quotes, with pipes, redirections,
-                          && and so on. Without -e, write the program and its
-                          arguments after the options. Put -- before a program
-                          that is named like a command of gpu-tracker, such as
-                          report, or begins with a dash.
-  --pid=<pid>             Track a running process by its ID, until it ends or you
-                          press Ctrl-C.
-  -o --output=<file>      Write the report to this file; - is standard output.
-  -f --format=<format>    text, json, summary (at most twelve lines) or csv (a
-                          header and one line for the run). Without -f and -o, a
-                          short report goes to standard error; with -e or --pid,
-                          text goes to standard output.
+  -e --execute=<command>  Run this shell command, in quotes. Without -e, put --
+                          before a program whose name is a command of gpu-tracker,
+                          such as report, or begins with a dash.
+  --pid=<pid>             Track the running process with this ID, until the process
+                          ends or you press Ctrl-C.
+  -o --output=<file>      Write the report to this file. The name - means standard
+                          output.
+  -f --format=<format>    The format of the report: text, json, summary (at most
+                          twelve lines) or csv (a header line and a line of
+                          figures). The default with -e, --pid or -o is text.
+                          Otherwise a short report goes to standard error.
 {common}
   --time-limit=<time>     End the command and everything it started after this time,
                           such as 90 (seconds), 30m or 1.5h. See Limits below.
@@ -54,29 +53,33 @@ More options:
   --json                  The same as --format=json.
   --append                With --format=csv, add a line for this run to the table in
                           the file of --output.
-  --tconfig=<file>        Read parameters of Tracker from this JSON file, as
-                          gpu-tracker 5 did. Options override the file.
+  --tconfig=<file>        Read parameters of the Python class Tracker from this JSON
+                          file. Options on the command line override the file.
 {of_tracker}
-  --cgroup                Run the command in a control group of its own, if
-                          possible (Linux), and report the use of the group: CPU
-                          time, memory with page cache, storage, processes.
-                          Processes left over at the end are killed.
-  --cpu-limit=<time>      End the command after this CPU time of all its processes.
+  --cgroup                Run the command in its own control group (Linux, if
+                          possible), and also report the figures of the group.
+                          Processes that still run when the command ends are killed.
+  --cpu-limit=<time>      End the command when its processes together have used this
+                          much CPU time.
   --memory-limit=<size>   End the command if its processes together use more RAM
-                          than this, such as 2GB or 512MiB. RAM is checked at each
-                          sample; with --cgroup the kernel enforces the limit.
-  --gpu-memory-limit=<size>  End the command if its processes use more GPU memory.
-  --kill-after=<time>     The time from SIGTERM to SIGKILL. Default: 10s.
-  --live                  Live view in the terminal. The program's output goes to a
-                          log file, or where you redirect it.
-  --no-advice             Leave out the advice for the next run.
-  --verbose               Also print statistics of the sampling: samples, delays,
-                          cost, and why figures may be too low.
-  --keep                  Keep the run for gpu-tracker runs even with -e or --pid,
-                          in a job or in CI.
-  --no-keep               Do not keep the run. Also: GPU_TRACKER_KEEP=0.
-  -q --quiet              Print no warnings and no short report: only errors, how
-                          the command failed, and the report of -f or -o.
+                          than this size, such as 2GB or 512MiB. With --cgroup, the
+                          Linux kernel enforces this limit.
+  --gpu-memory-limit=<size>  End the command if its processes together use more GPU
+                          memory than this size.
+  --kill-after=<time>     When a limit ends the command, send SIGKILL this long
+                          after SIGTERM. Default: 10s.
+  --live                  Show current figures in the terminal during the run.
+                          Output of the program to the terminal goes to a log file.
+  --no-advice             Print no advice for the next run.
+  --verbose               Also report how the sampling worked: number of samples,
+                          delays, CPU cost, and reasons why figures may be too low.
+  --keep                  Keep a recording of the run, for gpu-tracker runs. This is
+                          the default on Linux, except with -e or --pid, in jobs and
+                          in CI.
+  --no-keep               Keep no recording of the run. To make this the default,
+                          set GPU_TRACKER_KEEP=0.
+  -q --quiet              Print only errors, the status of a failed command, and the
+                          report of -f or -o.
   -h --help               Print this text.
   -v --version            Print the version.
 
@@ -88,9 +91,8 @@ Environment variables set defaults: GPU_TRACKER_FORMAT=json, GPU_TRACKER_QUIET=1
 GPU_TRACKER_SLEEP_TIME=0.1. A default that does not fit other options is ignored.
 -e, --pid, -o and --job have no variable.
 
-Limits: the command and everything it started, daemons too, get SIGTERM at a limit,
-and SIGKILL after --kill-after. The report is complete and names the limit. CPU and
-memory are checked at each sample (--sleep-time).
+Limits: the command and everything it started get SIGTERM at a limit, daemons too.
+CPU time and memory are checked at each sample (--sleep-time).
 
 Other commands:
   gpu-tracker gpus        Show the GPUs of this machine. Also: gpu-tracker ls.

@@ -168,7 +168,7 @@ OPTIONS = (
         default=1.0,
         read=checks.as_seconds,
         in_notebook=True,
-        help='The time between two samples: a positive number of seconds, or with its unit as in 100ms.',
+        help='The time between two samples, in seconds or with a unit, such as 100ms.',
     ),
     Option(
         'ram_unit',
@@ -177,8 +177,8 @@ OPTIONS = (
         'unit',
         default='gigabytes',
         in_notebook=True,
-        help='The unit of RAM: bytes, kilobytes, megabytes, gigabytes or terabytes, in short B, kB, MB, GB, TB; KiB, '
-        'MiB, GiB or TiB. With auto, for --format=text and summary, each figure has its own unit.',
+        help='The unit of RAM: B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, or a word from bytes to terabytes. With auto, '
+        'each figure has a unit that fits its size.',
     ),
     Option(
         'gpu_ram_unit',
@@ -187,7 +187,7 @@ OPTIONS = (
         'unit',
         default='gigabytes',
         in_notebook=True,
-        help='The unit of GPU RAM: the same units as --ram-unit.',
+        help='The unit of GPU RAM, such as GiB or auto. --ram-unit lists all units.',
     ),
     Option(
         'time_unit',
@@ -196,7 +196,8 @@ OPTIONS = (
         'unit',
         default='hours',
         in_notebook=True,
-        help='The unit of time: seconds, minutes, hours or days, in short s, min, h or d; or auto, as with --ram-unit.',
+        help='The unit of time: s, min, h or d, or the whole word. With auto, each time has a unit that fits its '
+        'length.',
     ),
     Option(
         'n_expected_cores',
@@ -205,9 +206,8 @@ OPTIONS = (
         'cores',
         read=checks.as_cores,
         in_notebook=True,
-        help='The number of cores that the program should use: a positive whole number, or allowed, the cores that '
-        'affinity and control groups leave. This number is 100 % in CPU utilization by hardware. Default: all cores of '
-        'the machine.',
+        help='The number of cores that count as 100 % CPU of the hardware. The word allowed means the cores that '
+        'CPU affinity and control groups allow. Default: all cores of the machine.',
     ),
     Option(
         'gpu_uuids',
@@ -216,15 +216,15 @@ OPTIONS = (
         'uuids',
         read=checks.as_uuids,
         in_notebook=True,
-        help='The GPUs for the utilization figures: UUIDs with commas between them. Default: all GPUs.',
+        help='Report the GPU utilization only of GPUs with these UUIDs, separated by commas. Default: all GPUs.',
     ),
     Option(
         'gpu_brand',
         checks.brands,
         ('--gpu-brand', '--gb'),
         'brand',
-        help="Only GPUs of this brand: nvidia, amd, intel or drm (all GPUs without NVIDIA's own driver), or several "
-        'with commas between them. Default: all GPUs; integrated GPUs only if the program uses their memory.',
+        help='Measure only GPUs of these brands, separated by commas: nvidia, amd, intel, or drm for all GPUs without '
+        "NVIDIA's own driver. Default: all GPUs, but an integrated GPU only once the program uses its memory.",
     ),
     Option(
         'max_overhead_percent',
@@ -233,15 +233,15 @@ OPTIONS = (
         'percent',
         read=checks.as_percent,
         in_notebook=True,
-        help='The most CPU time of the sampler, in percent of one core: above 0 and at most 100. Above this limit, '
-        'samples are skipped.',
+        help='The most CPU time for sampling, in percent of one core. Above this limit, gpu-tracker skips samples.',
     ),
     Option(
         'cuda',
         checks.flag,
         ('--cuda',),
         default=False,
-        help='Also report CUDA calls: launches, memory, streams. Needs libbpf and the right to load BPF programs.',
+        help='Also report CUDA calls: kernel launches, memory and streams. This needs the library libbpf and the right '
+        'to load BPF programs.',
     ),
     Option(
         'sections',
@@ -251,8 +251,8 @@ OPTIONS = (
         default=(),
         read=checks.as_names,
         in_notebook=True,
-        help='More sections of the report, with commas between: io (reads, writes), energy (of GPUs and CPUs), '
-        'gpu_activity (SMs, tensor cores), cuda.',
+        help='Add these sections to the report, separated by commas: io (reads and writes), energy (of GPUs and CPUs), '
+        'gpu_activity (use of SMs and tensor cores), cuda (CUDA calls).',
     ),
     Option('resource_usage_file', checks.usage_file),
     Option(
@@ -261,7 +261,7 @@ OPTIONS = (
         ('--overwrite',),
         default=False,
         in_notebook=True,
-        help='Replace the older recording of --record, instead of renaming it.',
+        help='Replace an older recording in the file of --record. By default, an older recording is renamed.',
     ),
     Option(
         'tracking_file',
@@ -270,7 +270,8 @@ OPTIONS = (
         'file',
         read=checks.as_path,
         in_notebook=True,
-        help='Record the run in this file, for gpu-tracker show and others. A .csv file contains only the samples.',
+        help='Record the run in this file, which gpu-tracker show, report and plot can read. A .csv file has only '
+        'samples, and these commands cannot read it.',
     ),
     Option(
         'job_folder',
@@ -278,8 +279,8 @@ OPTIONS = (
         ('--job',),
         'folder',
         read=checks.as_path,
-        help='Write the report and recording of this rank of a job into a folder that all ranks share, and print '
-        'nothing. gpu-tracker merge <folder> makes one report of all ranks.',
+        help='Print nothing, and write the report and recording of this rank into a folder that all ranks of the job '
+        'share. gpu-tracker merge <folder> then makes one report of all ranks.',
     ),
     Option(
         'per_process',
@@ -287,7 +288,7 @@ OPTIONS = (
         ('--per-process',),
         default=False,
         in_notebook=True,
-        help='Also record each process separately.',
+        help='Add the figures of each single process to the recording.',
     ),
     Option('n_join_attempts', checks.count, default=5),
     Option('join_timeout', checks.positive, default=10.0),
@@ -296,7 +297,7 @@ OPTIONS = (
         checks.flag,
         ('--disable-logs',),
         default=False,
-        help='Print no warnings. Errors and the report are still printed.',
+        help='Print errors and the report, but no warnings.',
     ),
 )
 """All options, in the order in which they are checked: a check may use the options above it."""
