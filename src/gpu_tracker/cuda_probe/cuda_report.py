@@ -34,7 +34,7 @@ class KernelVariant:
     :ivar registers: Number of registers per thread.
     :ivar code_size_bytes: Size of the machine code.
     :ivar static_shared_bytes: Static shared memory per block.
-    :ivar constant_bytes: Constant memory of the kernel, including its parameters.
+    :ivar constant_bytes: Constant memory of the kernel, including kernel parameters.
     """
 
     sm: int
@@ -50,8 +50,9 @@ class KernelReport(CUDAKernel):
     """The launches of one kernel by one process, and the compiled variants of the kernel.
 
     :ivar symbol: Mangled name of the kernel.
-    :ivar address: Address of the kernel's host function, or the kernel's handle.
-    :ivar variants: The kernel as compiled for each SM version. Empty if the program file is unreadable or has only PTX.
+    :ivar address: Address of the kernel's host function, or CUDA's handle of the kernel.
+    :ivar variants: The kernel as compiled for each SM version. The list is empty if the program
+        file is unreadable or has only PTX.
     """
 
     symbol: str | None
@@ -65,7 +66,7 @@ class ProcessReport(CUDAProcess):
 
     :ivar run: Number of this program run, the same in all reports of one probe.
     :ivar kernels: Kernels with the most launches or time, most launched first. The limit ``kernels_told`` in
-        :class:`gpu_tracker.cuda_probe.limits.Limits` sets how many.
+        :class:`gpu_tracker.cuda_probe.limits.Limits` sets the number of kernels.
     """
 
     run: int
@@ -77,11 +78,11 @@ class CudaReport:
     """The report of a probe.
 
     :ivar seconds: Time during which the probe counted calls.
-    :ivar engine: The Linux interface that attached the probe: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
+    :ivar engine: The Linux probe interface in use: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
     :ivar processes: Programs that called CUDA, in the order of their first CUDA calls.
     :ivar devices: GPUs of this machine.
     :ivar events: Number of calls whose times the probe read. Durations are computed from these times.
-    :ivar events_lost: Number of calls without times because the buffer was full. Counts and bytes
+    :ivar events_lost: Number of calls without times because the event buffer was full. Counts and bytes in the report
         include these calls.
     :ivar notes: Sentences that name missing or inexact figures.
     """

@@ -3,20 +3,21 @@
 The rules; an earlier rule overrides a later one (also in ``docs/``):
 
 1. When the monitor ends, all programs are stopped.
-2. While a user is active, all programs are stopped. Idle times begin at 0 when no user is active any more.
-3. If a GPU is in use by others, busy or gone, the program on the GPU is stopped. When the GPU is idle again, its idle
-   time begins at 0.
-4. If a program is removed from the file, the program is stopped. If the program's ``gpus``, ``cmd``, ``dir``, ``log``,
-   ``env``, ``user`` or ``use_uuids`` change, the program is stopped and starts again at once. Changes of other keys stop no
-   program.
+2. While a user is active, all programs are stopped. When no user is active any more, the idle times of GPUs are counted
+   from 0.
+3. If a GPU is in use by others, busy or gone, the program on the GPU is stopped. When the GPU is idle again, the GPU's
+   idle time is counted from 0.
+4. If a program is removed from the file, the program is stopped. If the program's ``gpus``, ``cmd``, ``dir``,
+   ``log``, ``env``, ``user`` or ``use_uuids`` change, the program is stopped and starts again at once. Changes of other
+   keys stop no program.
 5. A program that ends by itself rests for ``restart_backoff_seconds`` before the next start. After exit code 0, the
    rest is at most ``interval_seconds``. Each further failure doubles the rest, up to 300 s. The doubling ends after
-   exit code 0, after a run of at least 300 s or when the program changes.
-6. A program for ``ALL`` has priority when all GPUs have been idle long enough. The programs for some GPUs are then
-   stopped, and the program for ``ALL`` starts. While the program for ``ALL`` rests, no program for some GPUs starts. Of
-   several programs for ``ALL``, the first in the file that does not rest starts.
-7. A program for ``ALL`` loses its priority if its last run failed within 300 s or lasted less than 2 s. The program
-   then starts only when no other program runs on any GPU. So a crash loop cannot block the other programs.
+   exit code 0, after a run of at least 300 s or when the program's keys change.
+6. When all GPUs have been idle long enough for a program with ``gpus=ALL``, this program starts. The programs for some
+   GPUs are stopped first. While the program with ``gpus=ALL`` rests, no program for some GPUs starts. Of several
+   programs with ``gpus=ALL``, the first in the file that does not rest starts.
+7. Rule 6 does not apply to a program whose last run failed within 300 s or lasted less than 2 s. Such a program with
+   ``gpus=ALL`` starts only when no other program runs on any GPU.
 8. A program for some GPUs starts when all these GPUs have been idle long enough and run no other program of the
    monitor. If several programs could start on a GPU, the first in the file starts.
 

@@ -28,7 +28,7 @@ def test_each_key_of_the_status_is_documented(part: type) -> None:
 
 @pytest.mark.parametrize('program', sorted({name for kind in EXEMPT for name in (*kind.programs, *kind.commands)}))
 def test_each_program_that_never_counts_is_documented(program: str) -> None:
-    never = PAGE[PAGE.index('These processes never count') : PAGE.index('Without root, the monitor')]
+    never = PAGE[PAGE.index('These programs never count') : PAGE.index('Without root, the monitor')]
     assert program.replace('gpu_tracker', 'gpu-tracker') in never
 
 
