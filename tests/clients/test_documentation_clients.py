@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.cuda.probed_program import opened
-from support.documentation_examples import CLIENTS, DocumentationExamples, pages
+from support.documentation_examples import CLIENTS, PROBED, DocumentationExamples, pages
 from support.programs import need_program
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class TestExamples(DocumentationExamples):
     @pytest.fixture(autouse=True)
     def needs(self, examples: list[Example]) -> None:
         for words in {words for words in CLIENTS for example in examples if words in example.code}:
-            if words == './train':
+            if words in PROBED:
                 with opened():
                     pass
             else:

@@ -129,8 +129,9 @@ MACHINES = {
 }
 """Pages for machines with GPUs, and the fixture that returns the variables of one."""
 MARKS = dict.fromkeys([*NETWORKS, 'cuda.rst'], as_root)
-CLIENTS = ('$ atop ', '$ atopsar ', '$ curl ', './train')
-"""Commands that only the tier clients has: the last one is probed, with libbpf."""
+PROBED = ('./train', 'examples/copy_with_cuda.py')
+CLIENTS = ('$ atop ', '$ atopsar ', '$ curl ', *PROBED)
+"""Commands that only the tier clients has; those of ``PROBED`` are probed, with libbpf."""
 OF_WINGS = {'atop.rst', 'cuda.rst', 'fleet.rst', 'idle.rst', 'metrics.rst', 'recipes.rst'}
 """Pages of the wings, and of tools that are used with gpu-tracker."""
 TRAINING = """
@@ -309,7 +310,10 @@ class DocumentationExamples:
         train = folder / 'train'
         train.write_text(f'#!/bin/sh\nexec "{stand_in().program()}" "{TRAINING}" >/dev/null\n')
         train.chmod(0o755)
-        return {'LD_LIBRARY_PATH': str(stand_in().folder), 'COLUMNS': '100'}
+        libraries = stand_in().folder
+        (libraries / 'libcudart.so').unlink(missing_ok=True)
+        (libraries / 'libcudart.so').symlink_to(stand_in().runtime.name)
+        return {'LD_LIBRARY_PATH': str(libraries), 'COLUMNS': '100'}
 
     @pytest.fixture
     def mismatch(self, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:

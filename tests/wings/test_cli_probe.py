@@ -71,8 +71,8 @@ def test_a_command_is_held_back_until_the_probe_looks_and_keeps_its_streams(log:
     assert printed == 'typed'
     assert report.startswith('CUDA calls, seen for 1.0 s through staged\n\n')
     assert f'\n{pid:>{len(str(pid))}}  ?[2Jprogram (ended)     1,000       1,000' in report
-    assert 'It is not time on the GPU' in ' '.join(report.split())
-    assert report.endswith('figures.\n')
+    assert 'It is not GPU time' in ' '.join(report.split())
+    assert report.endswith('as the GPU driver reports them.\n')
     assert run.stderr == f'problem\n{COMPLETE} {COMMAND_ENDED} 3\n'
     assert run.returncode == 3
 

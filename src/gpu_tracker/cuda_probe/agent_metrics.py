@@ -190,7 +190,7 @@ class _Figure(NamedTuple):
     family: type[CounterMetricFamily | GaugeMetricFamily] = CounterMetricFamily
 
 
-_TO_SYNC = 'Time between launches and the synchronisations that waited for them; it is not time on the GPU.'
+_TO_SYNC = 'Time from launches to the calls that waited for the launched work; this is not GPU time.'
 _ACTIVE = 'Share of the last seconds in which launched work waited for a synchronisation, from 0 to 1.'
 _CORES = 'CUDA cores that such work could fill at most, on average over the last seconds.'
 _IN_USE = 'Memory that was seen allocated and is not freed.'

@@ -83,16 +83,14 @@ def _used_cores(before: Used, now: Used, times: _Times) -> float | None:
 
 
 _TIME = (
-    'Launch to sync is the time from the first launch on a stream to the synchronisation that waited for it. It is '
-    'not time on the GPU: work may have been done long before, and the host may have come late. Active % is the part '
-    'of the time in which launched work waited like that, and used cores are what it could fill at most.'
+    'Launch to sync is the time from the first launch on a stream to the next call that waits for this stream. It is '
+    'not GPU time: the GPU may have finished earlier. Active % is the share of the run with launch to sync. Used cores '
+    'is an upper limit of the GPU cores in use.'
 )
-_MEMORY = (
-    'Memory is what programs asked CUDA for: an allocator that pools, as that of PyTorch, shows what it has reserved.'
-)
-_AUTHORITY = 'For GPU memory and utilization the driver (NVML) stays the authority: gpu-tracker gpus shows its figures.'
+_MEMORY = 'Memory is the GPU memory that a program allocated. With PyTorch, it is the size of the memory pool.'
+_AUTHORITY = 'gpu-tracker gpus shows GPU memory and utilization as the GPU driver reports them.'
 FOOTNOTES = (_TIME, _MEMORY, _AUTHORITY)
-"""What every reader of figures has to know."""
+"""Explain the figures of every report."""
 _READABLE = 100
 """Columns of a sentence's line where more would fit."""
 _LEAST = 20

@@ -22,9 +22,7 @@ _ACRONYMS = {
     'cuda': 'CUDA', 'io': 'I/O', 'pid': 'PID', 'uuid': 'UUID', 'mig': 'MIG',
     'oom': 'OOM', 'sm': 'SM', 'dram': 'DRAM', 'pcie': 'PCIe', 'nvlink': 'NVLink',
 }  # fmt: skip
-_CUDA_FOOTNOTE = (
-    'Launch to sync is not time on the GPU: work may have been done long before the synchronisation that waited for it.'
-)
+_CUDA_FOOTNOTE = 'Launch to sync is not GPU time: the GPU may have finished earlier.'
 _NO_CALL = 'No CUDA call was seen.'
 _ON_ONE_LINE = {'gpus', 'kernels', 'failures'}
 """Lists whose entries have few fields."""

@@ -139,8 +139,7 @@ CUDA:
 Cores: 16896, Memory: 150000.0
    Notes:
       10 of 1,020 events were lost.
-   Footnote: Launch to sync is not time on the GPU: work may have been done long before the synchronisation \
-that waited for it."""
+   Footnote: Launch to sync is not GPU time: the GPU may have finished earlier."""
 
 
 def usage(told=None):

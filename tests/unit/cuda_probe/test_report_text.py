@@ -32,14 +32,12 @@ GPU                                       model                  driver  MIG  us
 GPU-8a9e5b0c-1111-2222-3333-444455556666  NVIDIA H100 80GB HBM3  570.86       0 by 4242
 """
 FOOTNOTES = """\
-* Launch to sync is the time from the first launch on a stream to the synchronisation that waited
-  for it. It is not time on the GPU: work may have been done long before, and the host may have come
-  late. Active % is the part of the time in which launched work waited like that, and used cores are
-  what it could fill at most.
-* Memory is what programs asked CUDA for: an allocator that pools, as that of PyTorch, shows what it
-  has reserved.
-* For GPU memory and utilization the driver (NVML) stays the authority: gpu-tracker gpus shows its
-  figures."""
+* Launch to sync is the time from the first launch on a stream to the next call that waits for this
+  stream. It is not GPU time: the GPU may have finished earlier. Active % is the share of the run
+  with launch to sync. Used cores is an upper limit of the GPU cores in use.
+* Memory is the GPU memory that a program allocated. With PyTorch, it is the size of the memory
+  pool.
+* gpu-tracker gpus shows GPU memory and utilization as the GPU driver reports them."""
 
 
 def tables(shown, **options):
@@ -176,7 +174,7 @@ def test_what_is_missing_comes_first_among_the_remarks():
     assert report_text(shown, top=5).splitlines()[5:8] == [
         '* Ten of 100 events came too fast to be read.',
         '* Names of kernels are missing.',
-        '* Launch to sync is the time from the first launch on a stream to the synchronisation that waited',
+        '* Launch to sync is the time from the first launch on a stream to the next call that waits for this',
     ]
 
 
