@@ -25,26 +25,31 @@ Usage:
 
 Options:
 {serving.option_lines(_PORT)}\
-  --token-file=<file>   Serve only clients that send the token in this file. nvgpu's
-                        masters send no token.
-  --make-token=<file>   Like --token-file, but create a missing file with a new token.
-  --st, --interval=<s>  The time between two readings of the GPUs, from {_INTERVALS[0]:g} to {_INTERVALS[1]:g}
-                        seconds. After a minute without a request the GPUs are read
-                        only every 6 seconds, if this time is shorter. [default: 2]
-  --config=<file>       A file with the hosts of /cluster_status: the configuration
-                        of nvgpu, AGENTS = ['self', 'http://node02:1080', ...], or
-                        the TOML file of a dashboard. AGENTS = [] switches the page
-                        off. Default: the file in NVGPU_CLUSTER_CFG, else this
-                        machine only.
+  --token-file=<file>   Serve only clients that send the token in this file. The
+                        master program of nvgpu cannot send a token.
+  --make-token=<file>   Like --token-file, but if the file is missing, create it
+                        with a new token.
+  --st, --interval=<s>  Read the GPUs at this interval, from 0.1 to 3600 seconds. If
+                        no request comes for a minute, the agent waits at least 6
+                        seconds between readings. [default: 2]
+  --config=<file>       Read the hosts for the page /cluster_status from this file:
+                        the TOML file of a dashboard, or a file in nvgpu's format,
+                        such as AGENTS = ['self', 'http://node02:1080']. AGENTS = []
+                        switches the page off. By default, the variable
+                        NVGPU_CLUSTER_CFG names the file, or the page shows only
+                        this machine.
 {serving.COMMANDS_LINES}  --export-processes    Export the GPU memory of each process to Prometheus.
-  --activity            Export the activity of Hopper and newer NVIDIA GPUs: SMs,
-                        occupancy, tensor cores, memory bandwidth.
-  --export-users        Export user names to Prometheus.
-  --cuda                Export the CUDA calls of each process to Prometheus: launches,
-                        memory, failed calls. Needs --export-processes, libbpf and the
-                        right to load BPF programs.
-  --jobs=<folder>       Also report the ranks of jobs on this machine. Give the folder of
-                        gpu-tracker --job=<folder>, or a folder of such folders.
+  --activity            Export the activity of Hopper and newer NVIDIA GPUs: use of
+                        SMs, occupancy, tensor cores and memory bandwidth.
+  --export-users        Export the number of processes and the GPU memory of each
+                        user to Prometheus.
+  --cuda                Export the CUDA calls of each process to Prometheus: kernel
+                        launches, memory and failed calls. This needs
+                        --export-processes, the library libbpf and the right to load
+                        BPF programs.
+  --jobs=<folder>       Also report ranks on this machine of jobs that were started
+                        with gpu-tracker --job=<folder>. Give the same folder, or a
+                        folder that contains several such folders.
   -h --help             Print this text.
   -v --version          Print the version.
 

@@ -23,19 +23,22 @@ Usage:
 
 Options:
   -v --verbose          Log debug messages too.
-  --daemon              Go to the background after a successful start.
-  -f --foreground       Stay in the foreground, which is the default. Unit files of
-                        atop's own daemon have this option.
-  --host=<host>         The name or address to listen on for atop 2.4 to 2.12. Any client
-                        can read which processes use which GPU. [default: 127.0.0.1]
-  --port=<port>         The TCP port; 0 is any free one. atop connects to 59123 only.
+  --daemon              Run in the background after a successful start.
+  -f --foreground       Stay in the foreground. This is the default. The option
+                        exists because unit files of atop's own daemon contain it.
+  --host=<host>         Listen on this name or address for atop 2.4 to 2.12. Every
+                        client that connects can read which processes use which GPU.
+                        [default: 127.0.0.1]
+  --port=<port>         Listen on this TCP port. With 0, the system chooses a free
+                        port. atop itself connects only to port 59123.
                         [default: 59123]
-  --socket=<name>       The abstract Unix socket for atop 2.13 and later.
+  --socket=<name>       Listen on this abstract Unix socket for atop 2.13 and later.
                         [default: atopgpud_nvidia]
-  --st, --interval=<s>  The time between two readings, from 0.01 to 60 seconds.
+  --st, --interval=<s>  Read the GPUs at this interval, from 0.01 to 60 seconds.
                         [default: 1]
-  --enable-accounting   Turn on the accounting mode of the GPUs, for busy figures of
-                        each process. Needs root. The mode stays on afterwards.
+  --enable-accounting   Turn on the accounting mode of the GPUs, so that atop shows
+                        how busy each process kept a GPU. This needs root. The mode
+                        stays on when the daemon ends.
   -h --help             Print this text.
   --version             Print the version.
 

@@ -30,30 +30,39 @@ Usage:
   gpu-tracker available [options] [--] <command> [<argument>...]
 
 Options:
-  -l --limit=<n>             The largest number of GPUs.
-  -n --count=<n>             The exact number of GPUs.
-  --max-used-percent=<p>     The largest share of memory in use, in percent. If given
-                             without --max-utilization, only memory is checked.
-  --max-utilization=<p>      The highest utilization, in percent.
+  -l --limit=<n>             Choose at most this number of free GPUs.
+  -n --count=<n>             Choose exactly this number of free GPUs. If fewer are
+                             free, exit with code 1.
+  --max-used-percent=<p>     Choose GPUs with at most this percentage of their
+                             memory in use. Without --max-utilization, processes and
+                             utilization then do not matter.
+  --max-utilization=<p>      Choose GPUs with at most this utilization, in percent.
   --allow=<names>            Count a GPU as free even if these programs compute on
-                             it: names with commas between them.
-  --min-free=<size>          The least free memory: 10GB, 8GiB or 8G.
-  --max-temperature=<c>      The highest temperature, in degrees Celsius.
-  --order=<order>            The order of preference: index, free (most free memory
-                             first) or power (highest power limit first). Default:
-                             free, or index if only memory is checked.
-  --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all
-                             without NVIDIA's own driver), or several with commas
-                             between them. Default: the first of these vendors with
-                             dedicated GPUs on this machine.
-  --uuid                     Print UUIDs instead of indices, also of MIG devices.
-  --exclude=<gpus>           GPUs to leave out: indices or UUIDs, with commas.
+                             it. Separate the names by commas.
+  --min-free=<size>          Choose GPUs with at least this much free memory, such
+                             as 10GB or 8GiB.
+  --max-temperature=<c>      Choose GPUs with at most this temperature, in degrees
+                             Celsius.
+  --order=<order>            Choose GPUs in this order: index, free (most free
+                             memory first) or power (highest power limit first). The
+                             default is free, but index if --max-used-percent is
+                             given without --max-utilization.
+  --gpu-brand, --gb=<brand>  Choose only GPUs of these brands, separated by commas:
+                             nvidia, amd, intel, or drm for all GPUs without
+                             NVIDIA's own driver. By default, if the machine has
+                             dedicated GPUs of several brands, only the first of
+                             these brands is used.
+  --uuid                     Print UUIDs instead of indices, for MIG devices too.
+  --exclude=<gpus>           Choose none of these GPUs: indices or UUIDs, separated
+                             by commas.
   --wait                     Wait until enough GPUs are free.
-  --wait-seconds=<s>         Wait at most this number of seconds.
-  --claim                    Reserve the GPUs: nobody else's --claim gets them until
-                             the command ends, or for --claim-seconds.
-  --claim-seconds=<s>        The longest time of a claim, in seconds. Required
-                             without a command.
+  --wait-seconds=<s>         Wait at most this number of seconds until enough GPUs
+                             are free.
+  --claim                    Reserve the GPUs until the command ends, or without a
+                             command for the time of --claim-seconds. Meanwhile,
+                             gpu-tracker gives these GPUs to nobody else.
+  --claim-seconds=<s>        Reserve the GPUs for at most this number of seconds.
+                             Required for --claim without a command.
   -h --help                  Print this text.
   -v --version               Print the version.
 

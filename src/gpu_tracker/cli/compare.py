@@ -34,15 +34,15 @@ be given by its number or ID. Without groups, the last two runs are compared.
   gpu-tracker compare old=a.db,b.db,c.db new=d.db,e.db,f.db
 
 Options:
-  -f --format=<format>  text, json, markdown (the verdict and at most eight rows) or
-                        summary (the main figures). [default: text]
+  -f --format=<format>  Print the comparison as text, json, markdown (the verdict
+                        and at most eight rows) or summary (only the main figures).
+                        [default: text]
   --json                The same as --format=json.
   --all                 Also show figures that have not changed.
-  --fail-if=<condition>
-                        Exit with code 1 and print why if the condition applies or
-                        cannot be decided. This option can be given several times.
+  --fail-if=<condition>  Exit with code 1 and print the reason if this condition is
+                        true or cannot be checked. You can repeat this option.
   --salvage             Read damaged or truncated files as far as possible.
-  -o --output=<file>    Write to this file; - is standard output, the default.
+  -o --output=<file>    Write to this file instead of standard output.
   -h --help             Print this text.
   -v --version          Print the version.
 

@@ -22,20 +22,24 @@ Usage:
   gpu-tracker dashboard [options]
 
 Options:
-  --config=<file>       The file of hosts: TOML if its name ends in .toml, else nvgpu's
-                        format: AGENTS = ['self', 'http://node02:1080', ...].
-                        Default: the file in NVGPU_CLUSTER_CFG, else this machine only.
-  --prometheus=<url>    Read figures and history from this Prometheus server, not from
-                        agents. Example: http://localhost:9090.
-  --prometheus-token-file=<file>  Send the token in this file to Prometheus.
-  --prometheus-ca=<file>  Trust the authorities in this PEM file for Prometheus'
-                        certificate.
-  --st, --interval=<s>  The time between two polls, from {INTERVALS[0]:g} to {INTERVALS[1]:g} seconds.
-                        Default: the value in the TOML file, else {INTERVAL:g}.
-  --deadline=<s>        The time for all hosts to answer a poll, from {DEADLINES[0]:g} to {DEADLINES[1]:g}
-                        seconds. Default: the value in the TOML file, else 1.5; for
-                        Prometheus {_PROMETHEUS_DEADLINE:g}.
-{serving.COMMANDS_LINES}  --password-file=<file>  Require a login. The file has a name:password on each line.
+  --config=<file>       Read the hosts from this file: TOML if its name ends in
+                        .toml, else a file in nvgpu's format, such as AGENTS =
+                        ['self', 'http://node02:1080']. By default, the variable
+                        NVGPU_CLUSTER_CFG names the file, or the page shows only
+                        this machine.
+  --prometheus=<url>    Read figures and history from the Prometheus server at this
+                        URL instead of from agents. Example: http://localhost:9090.
+  --prometheus-token-file=<file>  Send the bearer token in this file with each
+                        request to Prometheus.
+  --prometheus-ca=<file>  Accept certificates of the Prometheus server from the
+                        authorities in this PEM file.
+  --st, --interval=<s>  Poll the hosts at this interval, from 0.5 to 60 seconds.
+                        Default: the value in the TOML file, else 5.
+  --deadline=<s>        Wait at most this number of seconds for the hosts' answers
+                        to a poll, from 0.1 to 60. Default: the value in the TOML
+                        file, else 1.5. The default for Prometheus is 10.
+{serving.COMMANDS_LINES}  --password-file=<file>  Require users to log in. Each line of this file has
+                        the form name:password.
 {serving.option_lines(_PORT)}\
   -h --help             Print this text.
   -v --version          Print the version.

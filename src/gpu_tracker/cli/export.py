@@ -14,13 +14,13 @@ Usage:
   gpu-tracker export [<file>] --format=<format> [options]
 
 Options:
-  -f --format=<format>  One of these:
-                          csv           the samples, in base units
-                          jsonl         the whole recording, as JSON Lines
-                          parquet       the samples; needs pyarrow or polars
-                          chrome-trace  samples and regions for ui.perfetto.dev
-                          sub-tracking  the regions, for gpu-tracker 5
-  -o --output=<file>    Write to this file; - is standard output, the default.
+  -f --format=<format>  Write one of these formats:
+                          csv           the samples, with one line for each
+                          jsonl         the whole recording as JSON Lines
+                          parquet       the samples (needs pyarrow or polars)
+                          chrome-trace  samples and regions, for ui.perfetto.dev
+                          sub-tracking  the regions, as a file of gpu-tracker 5
+  -o --output=<file>    Write to this file instead of standard output.
   --salvage             Read a damaged or truncated file as far as possible.
   -h --help             Print this text.
   -v --version          Print the version.

@@ -24,19 +24,20 @@ Usage:
   gpu-tracker ls [options]
 
 Options:
-  --activity            Add the activity of Hopper and newer NVIDIA GPUs: SMs,
-                        occupancy, tensor cores, memory bandwidth. The first
+  --activity            Add the activity of Hopper and newer NVIDIA GPUs: use of
+                        SMs, occupancy, tensor cores and memory bandwidth. The first
                         reading takes a second.
-  -f --format=<format>  text (a table) or json. [default: text]
+  -f --format=<format>  Print the GPUs as text (a table) or as json. [default: text]
   --json                The same as --format=json.
-  --gpu-brand, --gb=<brand>  Only GPUs of this brand: nvidia, amd, intel or drm (all
-                        without NVIDIA's own driver), or several with commas
-                        between them.
-  --watch               Refresh the table until Ctrl-C. JSON is one object a line.
-  --st, --interval=<s>  The time between two refreshes of --watch, in seconds.
-                        [default: 2]
-  --no-color            Use no colours. By default they are used in a terminal if the
-                        package rich is installed and NO_COLOR is not set.
+  --gpu-brand, --gb=<brand>  Show only GPUs of these brands, separated by commas:
+                        nvidia, amd, intel, or drm for all GPUs without NVIDIA's own
+                        driver.
+  --watch               Refresh the table until you press Ctrl-C. With --json, print
+                        one JSON object per line.
+  --st, --interval=<s>  With --watch, refresh the table at this interval, in
+                        seconds. [default: 2]
+  --no-color            Print no colours. Setting the variable NO_COLOR has the same
+                        effect. Colours need the package rich.
   -h --help             Print this text.
   -v --version          Print the version.
 

@@ -16,8 +16,9 @@ Usage:
   gpu-tracker grant-devices --pid=<pid> [--dry-run]
 
 Options:
-  --pid=<pid>           A process of the control group.
-  --dry-run             Change nothing; print what would be done and how to undo it.
+  --pid=<pid>           Give access to the control group of the process with this
+                        ID.
+  --dry-run             Change nothing. Print what would be done and how to undo it.
   -h --help             Print this text.
   -v --version          Print the version.
 

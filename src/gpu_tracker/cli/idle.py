@@ -30,15 +30,21 @@ Commands:
                         busy, since when and by whom, and what runs on them.
 
 Options:
-  -c --config=<file>    The configuration file. [default: ~/.config/gpu_mon.conf]
-  --check               Only check the configuration file. Exit code 0: it is valid.
-  --print-config        Print a configuration file with all keys, explained.
-  --dry-run             Start and stop nothing; log what the monitor would do.
-  -f --format=<format>  The format of status: text (a table) or json. [default: text]
+  -c --config=<file>    Read the configuration from this file.
+                        [default: ~/.config/gpu_mon.conf]
+  --check               Only check the configuration file. Exit code 0 means that
+                        the file is valid.
+  --print-config        Print an example configuration file that explains all keys.
+  --dry-run             Start and stop no programs. The log says what the monitor
+                        would do.
+  -f --format=<format>  For the command status: print text (a table) or json.
+                        [default: text]
   --json                The same as --format=json.
-  --devices=<folder>    The folder of the GPU device files. [default: /dev]
-  --socket=<path>       The Unix socket of the monitor, for status. Default: idle.sock in
-                        the user's runtime folder.
+  --devices=<folder>    Look for the GPU device files in this folder.
+                        [default: /dev]
+  --socket=<path>       The monitor and the command status communicate through this
+                        Unix socket. Default: idle.sock in the user's runtime
+                        folder.
   --verbose             Log debug messages too.
   -h --help             Print this text.
   -v --version          Print the version.

@@ -21,18 +21,20 @@ Usage:
   gpu-tracker merge [options] <folder>...
 
 Options:
-  -f --format=<format>  text, json, summary (only the totals) or parquet: a dataset
-                        of all samples for DuckDB, Polars, Dask and Spark, with
-                        the folders job=... and rank=... [default: text]
+  -f --format=<format>  Print the report as text, json or summary (only the
+                        totals). With parquet, write a dataset of all samples
+                        for DuckDB, Polars, Dask and Spark, in folders named
+                        job=... and rank=... [default: text]
   --json                The same as --format=json.
-  -o --output=<path>    Write to this file, or for parquet to this new folder; - is
-                        standard output, the default.
-  --recordings          Read all recordings. By default they are read only if there
-                        are at most 2,000, since each takes a few milliseconds.
-  --no-recordings       Read no recordings. This is faster, but for the RAM of
-                        several ranks together the report has only a lowest and a
-                        highest possible value, and it has no regions.
-  --no-advice           Leave out the advice for the next job.
+  -o --output=<path>    Write to this file instead of standard output. For
+                        parquet, give the path of a new folder.
+  --recordings          Read all recordings of the job. Each takes a few
+                        milliseconds, so by default gpu-tracker reads no
+                        recordings if there are more than 2,000.
+  --no-recordings       Read no recordings, which is faster. The report then has
+                        no regions. For the RAM of several ranks together, the
+                        report has only a lower and an upper bound.
+  --no-advice           Print no advice for the next job.
   -h --help             Print this text.
   -v --version          Print the version.
 

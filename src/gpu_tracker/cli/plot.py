@@ -23,12 +23,15 @@ A group is FILE or NAME=FILE[,FILE...], as in gpu-tracker compare.
   gpu-tracker plot old=a.db,b.db new=c.db,d.db -o both.svg
 
 Options:
-  -o --output=<picture>  The file to write; by its ending .png, .svg or .pdf. Default
-                         for one recording: its name with .png, or run-17.png.
-  --only=<panels>        What to draw, with commas between: ram, cpu, gpu_ram, gpu,
-                         gpu_activity, io, power. Default: all that was recorded.
-  --from=<seconds>       Start at this time, in seconds since the first sample.
-  --to=<seconds>         End at this time.
+  -o --output=<picture>  Write the picture to this file, whose name ends in
+                         .png, .svg or .pdf. Default for one recording: its path
+                         with .png, or run-17.png in this folder for the kept
+                         run 17.
+  --only=<panels>        Draw only these panels, separated by commas: ram, cpu,
+                         gpu_ram, gpu, gpu_activity, io, power. Default: all
+                         panels with recorded figures.
+  --from=<seconds>       Start this number of seconds after the first sample.
+  --to=<seconds>         End this number of seconds after the first sample.
   --salvage              Read a damaged or truncated file as far as possible.
   -h --help              Print this text.
   -v --version           Print the version.

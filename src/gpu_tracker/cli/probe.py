@@ -33,26 +33,27 @@ Usage:
   gpu-tracker probe --pid=<pid> [options] [--library=<path>]... [--limit=<limit>]...
 
 Options:
-  -e --execute=<command>  Run a shell command in quotes. Without -e, write the program
-                        and its arguments after the options.
-  --pid=<pid>           Probe a running process by its ID, until it ends or you press
-                        Ctrl-C.
-  --duration=<seconds>  Probe at most this time. The program goes on afterwards.
-  -f --format=<format>  text or json. [default: text]
+  -e --execute=<command>  Run this shell command, in quotes. Without -e, write the
+                        program and its arguments after the options.
+  --pid=<pid>           Probe the running process with this ID, until the process
+                        ends or you press Ctrl-C.
+  --duration=<seconds>  Stop probing after this number of seconds. The program goes
+                        on.
+  -f --format=<format>  Print the report as text or json. [default: text]
   --json                The same as --format=json.
-  --live                Also show the figures so far each second, in place in a
-                        terminal. JSON is one object a line. With --pid the key q
-                        ends the probing.
-  --st, --interval=<seconds>  The time between two reports of --live, in seconds, at
-                        least 0.1. [default: 1]
+  --live                Also show the figures so far each second. In a terminal, new
+                        figures replace the old ones. With --json, each line is one
+                        JSON object. With --pid, the key q ends the probing.
+  --st, --interval=<seconds>  Show the figures of --live at this interval, in
+                        seconds, at least 0.1. [default: 1]
   -o --output=<file>    Write the report to this file. Default: standard output.
-  --top=<n>             The number of kernels to show of each process: the n most
-                        launched and the n with the most time. JSON has more.
-                        [default: 5]
-  --library=<path>      Attach to this library from the beginning. It may also be a
-                        program with CUDA's functions in it.
-  --limit=<limit>       A bound on memory use, such as kernels=32768. These are the
-                        bounds, explained in the documentation, and their defaults:
+  --top=<n>             Show this number of CUDA kernels of each process with the
+                        most launches, and this number with the most time. The JSON
+                        report has more kernels. [default: 5]
+  --library=<path>      Trace this library, or this program that contains CUDA's
+                        functions, from the first call on.
+  --limit=<limit>       Change a limit on what the probe stores, such as kernels=32768.
+                        The documentation explains the limits. The defaults are:
 {LIMITS}
   -h --help             Print this text.
   -v --version          Print the version.

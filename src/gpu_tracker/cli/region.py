@@ -24,10 +24,11 @@ Usage:
   gpu-tracker region --shell
 
 Options:
-  -a --attribute=<k=v>   A label of this step, such as epoch=3. This option can be
-                         given several times.
-  --shell                Print shell functions that mark steps without starting a
-                         process: eval "$(gpu-tracker region --shell)"
+  -a --attribute=<k=v>   Add this label to the step, such as epoch=3. You can
+                         repeat this option.
+  --shell                Print shell functions that mark steps without starting
+                         a process for each step. To use them, run: eval
+                         "$(gpu-tracker region --shell)"
   -h --help              Print this text.
   -v --version           Print the version.
 

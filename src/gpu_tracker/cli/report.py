@@ -18,12 +18,15 @@ Usage:
   gpu-tracker report [options] [<file>...]
 
 Options:
-  -o --output=<file>   Where to write the page: a path that ends in .html, or - for
-                       standard output. Default: beside the first recording, or
-                       run-17.html for run 17.
-  --from=<seconds>     Start the charts at this time, in seconds since the first
-                       sample. Charts of a shorter part show more detail.
-  --to=<seconds>       End the charts at this time.
+  -o --output=<file>   Write the page to this file, whose name ends in .html.
+                       With -, write to standard output. Default: the path of
+                       the first recording with .html, or run-17.html in this
+                       folder for the kept run 17.
+  --from=<seconds>     Start the charts this number of seconds after the first
+                       sample. Charts of a shorter part of the run show more
+                       detail.
+  --to=<seconds>       End the charts this number of seconds after the first
+                       sample.
   --salvage            Read damaged or truncated files as far as possible.
   -h --help            Print this text.
   -v --version         Print the version.

@@ -33,8 +33,9 @@ Usage:
 
 Options:
   --json                Print the list as JSON.
-  --sort=<column>       time, ram or gpu-ram: the largest first.
-  --remove=<runs>       Remove runs: numbers or IDs, with commas between them, or all.
+  --sort=<column>       Sort the runs by time, ram or gpu-ram, the largest first.
+  --remove=<runs>       Remove the runs with these numbers or IDs, separated by
+                        commas. The word all removes all runs.
   -h --help             Print this text.
   -v --version          Print the version.
 

@@ -27,25 +27,30 @@ _EXTRA = frozenset({'aiohttp', 'h11', 'prometheus_client', 'starlette', 'uvicorn
 """Imported packages that the extra ``fleet`` installs."""
 
 _LINES = """\
-  --host=<host>         The name or address of this machine to listen on.
+  --host=<host>         Listen on this name or address of this machine.
                         [default: 127.0.0.1]
-  --port=<port>         The TCP port; 0 is any free one. [default: {port}]
-  --tls-cert=<file>     Serve over TLS with this certificate, a PEM file. The server's
-                        certificate comes first, intermediate ones follow.
-  --tls-key=<file>      The certificate's private key, a PEM file without a password.
-                        Default: the file of --tls-cert.
-  --tls-client-ca=<file>  Serve only clients with a certificate from the authorities
-                        in this PEM file. Needs --tls-cert.
-  --server-name=<names>  More host names to accept in requests, with commas between
-                        them. The machine's own names and addresses are accepted.
-  --insecure            Allow other machines to connect without TLS or a secret: they
-                        can read which user runs what on which GPU.
+  --port=<port>         Listen on this TCP port. With 0, the system chooses a free
+                        port. [default: {port}]
+  --tls-cert=<file>     Serve over TLS with the certificate in this PEM file. Put
+                        the server's own certificate first, then intermediate
+                        certificates.
+  --tls-key=<file>      Use the private key in this PEM file for the certificate.
+                        The key must have no password. Default: the file of
+                        --tls-cert.
+  --tls-client-ca=<file>  Accept only clients with a certificate from the
+                        authorities in this PEM file. This option needs --tls-cert.
+  --server-name=<names>  Accept requests for these host names too, separated by
+                        commas. Requests for the machine's own names and addresses
+                        are always accepted.
+  --insecure            Allow other machines to connect without TLS or a secret.
+                        These machines can then read which user runs what on which
+                        GPU.
 """
 
 COMMANDS_LINES = """\
-  --commands=<what>     Which part of command lines to show: program (the names of
-                        program and script), full (with arguments, which may contain
-                        passwords), or none. Default: program.
+  --commands=<what>     Show this part of command lines: program (only the names of
+                        program and script), full (also arguments, which may contain
+                        passwords) or none. Default: program.
 """
 
 

@@ -17,18 +17,18 @@ Usage:
   gpu-tracker show [<file>] [options]
 
 Options:
-  -f --format=<format>  text, json, or summary: the result in twelve lines.
-                        [default: text]
+  -f --format=<format>  Print the recording as text, json or summary (the result
+                        in twelve lines). [default: text]
   --json                The same as --format=json.
-  --ram-unit, --ru=<unit>  The unit of RAM, such as MB or GiB. With auto, each
-                        figure has a unit that fits, except in JSON. Default:
-                        the run's.
-  --gpu-ram-unit, --gru=<unit>  The unit of GPU RAM, such as MB, GiB or auto.
-                        Default: the run's.
-  --time-unit, --tu=<unit>  The unit of time: s, min, h, d or auto. Default: the
-                        run's.
-  -o --output=<file>    Write to this file; - is standard output, the default.
-  --no-advice           Leave out the advice for the next run.
+  --ram-unit, --ru=<unit>  Print RAM in this unit, such as MB or GiB. With auto,
+                        each figure has a unit that fits its size, except in
+                        JSON. Default: the unit that was chosen for the run.
+  --gpu-ram-unit, --gru=<unit>  Print GPU RAM in this unit, such as MB, GiB or
+                        auto. Default: the unit that was chosen for the run.
+  --time-unit, --tu=<unit>  Print times in this unit: s, min, h, d or auto.
+                        Default: the unit that was chosen for the run.
+  -o --output=<file>    Write to this file instead of standard output.
+  --no-advice           Print no advice for the next run.
   --salvage             Read a damaged or truncated file as far as possible.
   -h --help             Print this text.
   -v --version          Print the version.

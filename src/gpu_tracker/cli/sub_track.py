@@ -33,19 +33,23 @@ Commands:
                         `-f json -o FILE`.
 
 Options:
-  --tf=<file>           The tracking file: .csv, .sqlite or a recording.
-  --stf=<file>          The file of code blocks: .csv, .sqlite or a recording. For
-                        combine, the new file: .csv or .sqlite.
-  -p --path=<path>      A file to combine, or a folder: its files with the ending of the
-                        new file. May be given several times.
-  -m --map=<name=file>  The name of a run and the file with its results. May be given
-                        several times.
-  --stat=<statistic>    What to compare: min, max, mean or std. Default: mean.
-  --cconfig=<file>      A JSON file with "file_path_map", an object of result files by
-                        the names of runs, and "statistic". -m adds files; --stat
-                        overrides "statistic".
-  -o --output=<file>    Write to this file; - is standard output, the default.
-  -f --format=<format>  text or json. [default: text]
+  --tf=<file>           The tracking file of the whole run: .csv, .sqlite or a
+                        recording.
+  --stf=<file>          The file with the times of code blocks: .csv, .sqlite or a
+                        recording. The command combine creates this file, as .csv or
+                        .sqlite.
+  -p --path=<path>      Combine this file, or all files in this folder with the
+                        ending of the new file. You can repeat this option.
+  -m --map=<name=file>  Compare the results of this run: the name of the run, and
+                        the file with its results. You can repeat this option.
+  --stat=<statistic>    Compare this statistic: min, max, mean or std. Default:
+                        mean.
+  --cconfig=<file>      Read what to compare from this JSON file: "file_path_map"
+                        maps names of runs to files of results, and "statistic"
+                        names the statistic. -m adds files, and --stat overrides
+                        "statistic".
+  -o --output=<file>    Write to this file instead of standard output.
+  -f --format=<format>  Print the results as text or json. [default: text]
   --json                The same as --format=json.
   -h --help             Print this text.
   -v --version          Print the version.

@@ -20,8 +20,8 @@ Usage:
 A process is tracked into a temporary file while it is watched.
 
 Options:
-  --no-color            Use no colours. By default, colours are used in a terminal
-                        if NO_COLOR is not set.
+  --no-color            Print no colours. Setting the variable NO_COLOR has the
+                        same effect.
   -h --help             Print this text.
   -v --version          Print the version.
 

@@ -177,8 +177,8 @@ OPTIONS = (
         'unit',
         default='gigabytes',
         in_notebook=True,
-        help='The unit of RAM: B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, or a word from bytes to terabytes. With auto, '
-        'each figure has a unit that fits its size.',
+        help='The unit of RAM: B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, or a whole word: bytes, kilobytes, '
+        'megabytes, gigabytes or terabytes. With auto, each figure has a unit that fits its size.',
     ),
     Option(
         'gpu_ram_unit',
@@ -196,8 +196,8 @@ OPTIONS = (
         'unit',
         default='hours',
         in_notebook=True,
-        help='The unit of time: s, min, h or d, or the whole word. With auto, each time has a unit that fits its '
-        'length.',
+        help='The unit of time: s, min, h or d, or seconds, minutes, hours or days. With auto, each time '
+        'has a unit that fits its length.',
     ),
     Option(
         'n_expected_cores',
