@@ -1,4 +1,4 @@
-"""The exceptions of gpu-tracker, one small tree."""
+"""The exceptions of gpu-tracker."""
 
 from __future__ import annotations
 
@@ -20,12 +20,9 @@ class GpuTrackerError(Exception):
 
 
 class ParameterError(GpuTrackerError, ValueError):
-    """A parameter cannot be used.
+    """A parameter has an invalid value.
 
-    :ivar parameter: Name of the parameter.
-    :ivar value: The given value.
-    :ivar accepted: Accepted values.
-    :ivar advice: What to do instead; may be empty.
+    The fields ``parameter``, ``value``, ``accepted`` and ``advice`` are the parts of the message.
     """
 
     def __init__(self, parameter: str, value: object, accepted: str, advice: str = '') -> None:
@@ -41,7 +38,7 @@ class ParameterError(GpuTrackerError, ValueError):
 
 
 class TrackerStateError(GpuTrackerError, RuntimeError):
-    """A call at the wrong time, such as a second ``start()``."""
+    """A method was called at the wrong time, such as ``start()`` twice."""
 
 
 class SamplerError(GpuTrackerError, RuntimeError):
@@ -53,19 +50,19 @@ class RecordingError(GpuTrackerError):
 
 
 class ReportError(GpuTrackerError, ValueError):
-    """A text or a dictionary is not a report."""
+    """The given text or dictionary is not a valid report."""
 
 
 class SubTrackingError(GpuTrackerError, ValueError):
-    """A file of ``SubTracker``, such as a tracking file or a result, is invalid."""
+    """A tracking file or a result file of ``SubTracker`` is invalid."""
 
 
 class MissingPackageError(GpuTrackerError, ImportError):
-    """A Python package that is needed is not installed."""
+    """A required Python package is not installed."""
 
 
 class GpuError(GpuTrackerError):
-    """A GPU driver fails. ``cause`` is a short name of the reason, for programs to check."""
+    """A GPU driver does not work. ``cause`` is a short code for the reason, such as ``timeout``."""
 
     def __init__(self, message: str, cause: str) -> None:
         super().__init__(message)
@@ -77,7 +74,7 @@ class GpuError(GpuTrackerError):
 
 
 class GpusUnavailableError(GpuTrackerError):
-    """Too few GPUs are free. ``reasons`` says why the other GPUs are not free."""
+    """Too few GPUs are free. ``reasons`` lists why GPUs are not free."""
 
     def __init__(self, summary: str, reasons: Sequence[str]) -> None:
         super().__init__(''.join([summary, *(f'\n  {reason}' for reason in reasons)]))
@@ -90,16 +87,16 @@ class GpusUnavailableError(GpuTrackerError):
 
 
 class ClaimsError(GpuTrackerError):
-    """Claims on GPUs cannot be read or written."""
+    """The file of GPU claims cannot be read or written."""
 
 
 class ClaimsLockedError(ClaimsError):
-    """Another process kept the file of the claims locked for too long. Try again later."""
+    """Another process locked the file of GPU claims for too long. Try again later."""
 
 
 class ProbeUnavailableError(GpuTrackerError):
-    """CUDA calls cannot be probed here."""
+    """CUDA calls cannot be traced on this system."""
 
 
 class GrantError(GpuTrackerError):
-    """A process cannot get access to GPUs."""
+    """gpu-tracker cannot give a process access to GPUs."""

@@ -36,12 +36,12 @@ class GpuInfo(TypedDict):
 
 
 def gpu_info() -> list[GpuInfo]:
-    """Return the GPUs of this machine in PCI bus order, unreadable GPUs included, MIG devices excluded.
+    """Return all GPUs of this machine in PCI bus order. The list has no MIG devices.
 
-    :returns: A dictionary for each GPU. ``index`` is a string: ``0`` for NVIDIA, with the vendor in front for others,
-        as in ``amd:0``. The other keys are ``type`` (product), ``uuid``, ``mem_total`` and ``mem_used`` in MiB, and
-        ``mem_used_percent``. An unknown value is None. Without a GPU driver, the list is empty.
-    :raises gpu_tracker.errors.GpuError: if the driver fails.
+    :returns: One dictionary for each GPU. ``index`` is a string such as ``0`` for an NVIDIA GPU or ``amd:0`` for an AMD
+        GPU. The other keys are ``type`` (product name), ``uuid``, ``mem_total`` and ``mem_used`` in MiB, and
+        ``mem_used_percent``. Without a GPU driver, the list is empty.
+    :raises gpu_tracker.errors.GpuError: if the GPU driver does not work.
     """
     with closing(Inventory()) as inventory:
         gpus = inventory.read(with_load=False)
@@ -74,27 +74,24 @@ def available_gpus(
     exclude: str | Sequence[str | int] = (),
     gpu_brand: str | Sequence[str] | None = None,
 ) -> list[str]:
-    """Return the free GPUs, as ``gpu-tracker available`` does: indices in PCI bus order, as strings, or UUIDs.
+    """Return the free GPUs that ``gpu-tracker available`` prints: a list of indices or UUIDs, as strings.
 
-    A GPU is free if only display servers use it, its utilization is below 5 % and at most 20 % of its memory is in use.
-    Claimed GPUs are not free, and neither are GPUs that ``CUDA_VISIBLE_DEVICES`` or the variable of another vendor
-    excludes.
+    By default, a free GPU has a utilization below 5 %, at most 20 % of its memory in use, and no programs except
+    display servers. GPUs that are claimed, or hidden by a variable such as ``CUDA_VISIBLE_DEVICES``, are not free.
 
-    :param max_used_percent: The most memory in use on a free GPU, in percent. Without ``max_utilization``, memory alone
-        decides.
+    :param max_used_percent: Highest memory use of a free GPU, in percent. Without a ``max_utilization``, this limit
+        replaces the checks of programs and utilization.
     :param limit: Return at most this many GPUs.
-    :param max_utilization: The highest utilization of a free GPU, in percent.
-    :param min_free: The least free memory: bytes, or a text such as ``'10GB'``.
-    :param max_temperature: The highest temperature in degrees Celsius.
-    :param allow: Names of programs that do not count as use.
-    :param order: ``'index'``, ``'free'`` (most free memory first) or ``'power'`` (highest power limit first). None:
-        ``'free'``, or ``'index'`` if memory alone decides.
-    :param uuid: Return UUIDs, MIG devices included.
+    :param max_utilization: Highest utilization of a free GPU, in percent.
+    :param min_free: Free memory that a GPU must have: bytes, or a text such as ``'10GB'``.
+    :param max_temperature: Highest temperature of a free GPU, in degrees Celsius.
+    :param allow: Names of programs that may run on a free GPU.
+    :param order:  ``'index'``, ``'free'`` (most free memory first) or ``'power'`` (highest power limit first). The
+        default is ``'free'``, or ``'index'`` if utilization is not checked.
+    :param uuid: Return UUIDs instead of indices, also of MIG devices.
     :param exclude: GPUs to leave out: indices, UUIDs or beginnings of UUIDs. ``5:0`` is MIG device 0 of GPU 5.
-    :param gpu_brand: The same as in :class:`~gpu_tracker.Tracker`.
-    :raises ValueError: if a parameter cannot be used.
-    :raises gpu_tracker.errors.GpuError: if the driver fails.
-    :raises gpu_tracker.errors.ClaimsError: if claims cannot be read.
+    :param gpu_brand: GPU vendors to choose from, as in :class:`~gpu_tracker.Tracker`.
+    :raises gpu_tracker.errors.GpuError: if the GPU driver does not work.
     """
     request = make_request(
         max_used_percent=max_used_percent,
@@ -134,19 +131,16 @@ def claim_gpus(
     exclude: str | Sequence[str | int] = (),
     gpu_brand: str | Sequence[str] | None = None,
 ) -> AbstractContextManager[list[str]]:
-    """Claim free GPUs for a ``with`` block. Until its end, gpu-tracker gives these GPUs to no other program.
+    """Claim free GPUs for a ``with`` block. gpu-tracker gives claimed GPUs to no other program until the block ends.
 
-    The claim ends with the block, with the process or after ``seconds``. ``with ... as`` assigns a list of indices or
-    UUIDs. ``CUDA_VISIBLE_DEVICES`` is not set. Other parameters mean the same as in :func:`available_gpus`.
+    ``with ... as gpus`` assigns a list of indices or UUIDs. Set ``CUDA_VISIBLE_DEVICES`` yourself.
+    :func:`available_gpus` explains the other parameters and errors.
 
     :param n: Number of GPUs to claim.
     :param wait: Wait until ``n`` GPUs are free.
-    :param wait_seconds: Wait at most this long.
-    :param seconds: End the claim after this time.
-    :raises ValueError: if a parameter cannot be used.
-    :raises gpu_tracker.errors.GpusUnavailableError: on entering, if too few are free or waiting took too long.
-    :raises gpu_tracker.errors.ClaimsError: on entering, if claims cannot be written.
-    :raises gpu_tracker.errors.GpuError: on entering, if the driver fails.
+    :param wait_seconds: Wait at most this many seconds.
+    :param seconds: End the claim after this many seconds.
+    :raises gpu_tracker.errors.GpusUnavailableError: if too few GPUs are free.
     """
     request = make_request(
         max_used_percent=max_used_percent,

@@ -23,26 +23,27 @@ if TYPE_CHECKING:
 class RankReport:
     """One attempt of one rank.
 
-    ``job``, ``array_task``, ``step``, ``rank``, ``attempt`` and ``node`` mean the same as in
-    :class:`~gpu_tracker.JobIdentity`.
+    :class:`~gpu_tracker.JobIdentity` explains ``job``, ``array_task``, ``step``, ``rank``, ``attempt`` and ``node``.
 
-    :ivar label: Name of the rank in the text of the report.
-    :ivar state: ``ended``, ``failed``, ``killed``, ``lost``, ``running`` or ``unmeasured``.
-    :ivar exit_code: Exit code; -n if signal n, named by ``signal``, ended the rank.
-    :ivar started: Start of the rank, in seconds since 1970; ``updated`` is the last update.
-    :ivar seconds: Run time, as far as recorded.
+    :ivar label: Name of the rank in printed reports.
+    :ivar state: ``ended``, ``failed``, ``killed``, ``running``, ``lost`` (no recorded end) or ``unmeasured`` (sampler
+        did not start).
+    :ivar exit_code: Exit code of the rank, or -n if signal n ended the rank. ``signal`` is the signal's name.
+    :ivar started: Start of the rank, in seconds since 1970. ``updated`` is the time of the last update.
+    :ivar seconds: Recorded run time of the rank.
     :ivar cpu_seconds: CPU time. ``max_cores`` is the most cores used at once.
-    :ivar max_ram: Peak RAM, with limits: :class:`.Bounded`.
+    :ivar max_ram: Peak RAM, as :class:`.Bounded`.
     :ivar max_gpu_ram: Peak GPU RAM.
-    :ivar gpu_utilization: Mean utilization of the rank's GPUs in percent, added up.
-    :ivar read: Data read from storage (section ``io``); also ``written``.
+    :ivar gpu_utilization: Mean utilization in percent, summed over the rank's GPUs.
+    :ivar read: Data read from storage (section ``io``). ``written`` is data written to storage.
     :ivar recording: Path of the rank's recording.
-    :ivar figures: Other figures by path. ``lower_bounds`` lists paths of figures that may be too low.
-    :ivar termination_reason: The same as in :class:`~gpu_tracker.ResourceUsage`, like ``exceeded_limits``.
-    :ivar own_group_memory_peak: Peak memory of the rank's own control group (``--cgroup``).
+    :ivar figures: More figures by name, such as ``io.combined.read``. ``lower_bounds`` names figures that may be too
+        low.
+    :ivar termination_reason: Limit that ended the rank. ``exceeded_limits`` are limits exceeded just before the end.
+    :ivar own_group_memory_peak: Peak memory of the control group that ``--cgroup`` created for the rank.
     :ivar batch_system: ``slurm``, ``kubernetes``, ``docker`` or None.
-    :ivar asked_cores: Allotted cores of each task. ``time_limit`` is the time limit of the job, in seconds.
-    :ivar swapped_out: Bytes that the machine swapped out while the rank ran.
+    :ivar asked_cores: Cores allotted to each task. ``time_limit`` is the time limit of the job, in seconds.
+    :ivar swapped_out: Bytes that the whole machine swapped out while the rank ran.
     """
 
     label: str
@@ -79,14 +80,15 @@ class RankReport:
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """What the ranks on one ``node`` used together. ``ranks`` is their number.
+    """Resource use of all ranks on one ``node`` together. ``ranks`` is the number of ranks on the node.
 
-    :ivar max_ram: Peak RAM of all ranks together: :class:`.Bounded`. If ranks ran at the same time, ``value`` is known
-        only from recordings. Only ``lower`` counts a page shared by several ranks once.
-    :ivar cpu_seconds: CPU time of all ranks, as far as known.
-    :ivar cores: Allotted or allowed cores. ``cpu_seconds_allotted`` is ``cores`` times run time.
-    :ivar asked_ram: RAM allotted on the node.
-    :ivar max_gpu_ram: Highest peak GPU RAM of a rank.
+    :ivar max_ram: Peak RAM of all ranks together, as :class:`.Bounded`. ``lower`` is the peak of the largest rank.
+        ``value`` and ``upper`` add up ranks, and can count shared pages twice.
+    :ivar cpu_seconds: CPU time of all ranks together.
+    :ivar cores: Cores allotted on the node or, if unknown, cores that the ranks may use. ``cpu_seconds_allotted`` is
+        ``cores`` times run time.
+    :ivar asked_ram: RAM allotted to the job on the node.
+    :ivar max_gpu_ram: Highest peak GPU RAM of a single rank.
     :ivar gpu_seconds: Busy time of the used GPUs. ``gpu_seconds_allotted`` is allotted GPUs times run time.
     :ivar system_max_ram: Peak RAM of all programs on the node. ``system_ram_capacity`` is the node's RAM.
     """
@@ -109,8 +111,8 @@ class NodeReport:
 class UsedGPU:
     """One GPU of a job: its ``node``, ``label``, ``uuid``, ``capacity`` and the ``ranks`` that used it.
 
-    :ivar max_ram: Peak memory of all ranks together on this GPU: :class:`.Bounded`.
-    :ivar mean_percent: Highest mean utilization by all programs that a rank measured.
+    :ivar max_ram: Peak memory of all ranks together on this GPU, as :class:`.Bounded`.
+    :ivar mean_percent: Mean utilization by all programs, in percent: the highest mean that a rank measured.
     """
 
     node: str
@@ -124,9 +126,9 @@ class UsedGPU:
 
 @dataclass(frozen=True, slots=True)
 class GroupKills:
-    """Processes killed for lack of memory in one control group. The group has ``nodes``, a ``folder`` and ``ranks``.
+    """Processes killed for lack of memory in one control group, with its ``folder``, ``ranks`` and ``nodes``.
 
-    :ivar kills: Number of killed processes, tracked or not. Do not add up groups: one group may include another.
+    :ivar kills: Number of killed processes, tracked or not. Groups can contain other groups, so do not add up kills.
     """
 
     nodes: tuple[str, ...]
@@ -140,8 +142,8 @@ class Imbalance:
     """How unevenly one figure is distributed over the ranks in one ``step`` of a ``job``.
 
     :ivar figure: The figure: ``seconds``, ``cpu_seconds``, ``max_ram`` or ``max_gpu_ram``.
-    :ivar rank: Rank with the largest value. ``max`` is this value.
-    :ivar mean: Mean over the ranks with a known value. ``ranks`` is their number.
+    :ivar rank: Rank with the largest value. ``max`` is the largest value.
+    :ivar mean: Mean of the known values. ``ranks`` is the number of these values.
     :ivar ratio: ``max`` divided by ``mean``.
     """
 
@@ -157,14 +159,13 @@ class Imbalance:
 
 @dataclass(frozen=True, slots=True)
 class JobRegion:
-    """One region in all ranks: its ``path`` from the outermost region, its ``ranks`` and ``calls``.
+    """One region in all ranks: its ``path`` from the outermost region, and the numbers of ``ranks`` and ``calls``.
 
-    :ivar slowest_rank: Rank that spent the most time in the region. ``max_seconds`` is this time.
+    :ivar slowest_rank: Rank that spent the most time in the region. ``max_seconds`` is the time of this rank.
     :ivar mean_seconds: Mean time that a rank spent in the region.
-    :ivar waiting_share: Part of ``max_seconds`` that the other ranks would have waited on average, from 0 to 1, if all
-        ranks had ended each call together.
-    :ivar is_by_call: Whether ``waiting_share`` compares single calls of the ranks. If False, it compares their total
-        times in the region.
+    :ivar waiting_share: Share of time, from 0 to 1, that an average rank would wait for the slowest rank if all ranks
+        synchronized after each call.
+    :ivar is_by_call: ``waiting_share`` compares single calls if True, or the ranks' total times if False.
     """
 
     path: tuple[str, ...]
@@ -179,34 +180,35 @@ class JobRegion:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """What all ranks of a job used, in bytes and seconds. ``str()`` returns the report as text.
+    """Resource use of all ranks of a job, in bytes and seconds. ``str()`` returns the report as text.
 
     :ivar jobs: IDs of the jobs.
-    :ivar launchers: Launchers of the ranks.
+    :ivar launchers: Launchers of the ranks, such as ``slurm``.
     :ivar is_running: Whether a rank still runs.
-    :ivar is_lower_bound: Whether sums and maxima may be too low, because a rank has no recorded end or no figures.
+    :ivar is_lower_bound: True if a rank has no recorded end or no figures. Sums and maxima may then be too low.
     :ivar started: Start of the first rank, in seconds since 1970.
     :ivar ended: Last update of any rank. ``seconds`` is the time from ``started`` to ``ended``.
-    :ivar ranks_expected: Number of ranks of the job, if known.
-    :ivar ranks_started: Number of ranks that started. ``never_started`` lists the ranks that did not.
-    :ivar states: Number of ranks by state of the last attempt.
+    :ivar ranks_expected: Expected number of ranks, or None if unknown.
+    :ivar ranks_started: Number of ranks that started. ``never_started`` lists ranks that never started.
+    :ivar states: Number of ranks in each state, such as ``failed``, after the last attempt.
     :ivar restarted: Ranks that were restarted.
     :ivar cpu_seconds: CPU time of all attempts. ``cpu_seconds_allotted`` is allotted cores times run time.
     :ivar gpu_seconds: Busy time of all used GPUs. ``gpu_seconds_allotted`` is allotted GPUs times run time.
     :ivar gpu_joules: Energy of all used GPUs. ``cpu_package_joules`` is the energy of all CPU packages.
-    :ivar read: Data read from storage; also ``written``.
-    :ivar max_ram_of_rank: Highest peak RAM of a rank: :class:`.Bounded`.
-    :ivar max_ram_of_node: Highest peak RAM of all ranks on a node: :class:`.Bounded`.
-    :ivar asked_ram_of_node: Most RAM allotted on a node.
-    :ivar nodes: What was used on each node: :class:`.NodeReport`.
-    :ivar gpus: Used GPUs, fullest first: :class:`.UsedGPU`.
-    :ivar ranks: Ranks, with all attempts: :class:`.RankReport`.
-    :ivar imbalance: Figures that differ between ranks: :class:`.Imbalance`.
-    :ivar regions: Regions of all ranks, from the recordings: :class:`.JobRegion`.
-    :ivar oom_kills: Processes killed for lack of memory, by control group: :class:`.GroupKills`.
-    :ivar figures: Other figures by path: a sum over ranks, or the largest value of a rank.
-    :ivar lower_bounds: Paths of figures that may be too low.
-    :ivar problems: Sentences about missing or unreliable data.
+    :ivar read: Data read from storage. ``written`` is data written to storage.
+    :ivar max_ram_of_rank: Highest peak RAM of a single rank, as :class:`.Bounded`.
+    :ivar max_ram_of_node: Highest peak RAM of all ranks on one node together, as :class:`.Bounded`.
+    :ivar asked_ram_of_node: Highest RAM allotted on any node.
+    :ivar nodes: One :class:`.NodeReport` for each node.
+    :ivar gpus: One :class:`.UsedGPU` for each used GPU, highest peak memory first.
+    :ivar ranks: One :class:`.RankReport` for each attempt of each rank.
+    :ivar imbalance: One :class:`.Imbalance` for each compared figure of each job step.
+    :ivar regions: One :class:`.JobRegion` for each region in the recordings.
+    :ivar oom_kills: One :class:`.GroupKills` for each control group that ran out of memory.
+    :ivar figures: More figures by name, such as ``io.combined.read``: sums over ranks, or the highest value of any
+        rank.
+    :ivar lower_bounds: Names of figures that may be too low.
+    :ivar problems: Warnings about missing or unreliable data.
     :ivar advice: :class:`.Advice` for the next job, as ``gpu-tracker merge`` prints it.
     """
 

@@ -29,12 +29,12 @@ _MOST_RECORDINGS = 2000
 def load_job(
     folder: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, with_recordings: bool | None = None
 ) -> JobReport:
-    """Return the report of a job. While the job runs, the report has the figures so far.
+    """Return the report of a job. While the job runs, the report has the figures measured so far.
 
-    :param folder: The folder given as ``--job`` or ``job_folder``, or several folders.
-    :param with_recordings: Read recordings, for regions and the peak RAM of nodes. None: only if there are at most
-        2,000 recordings.
-    :raises RecordingError: if a folder cannot be read or has no ranks.
+    :param folder: The folder given as ``--job`` or ``job_folder``, or a list of such folders.
+    :param with_recordings: Read the recordings of the ranks, for regions and the peak RAM of nodes (default: only if
+        there are at most 2,000).
+    :raises RecordingError: if a folder cannot be read, or no rank wrote into the folders.
     """
     folders = [folder] if isinstance(folder, (str, os.PathLike)) else list(folder)
     records, problems = read_folders([os.fsdecode(one) for one in folders])

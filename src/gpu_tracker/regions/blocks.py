@@ -119,16 +119,16 @@ def region(name: str | float, /, *, sync: Sync | None = None, **attributes: obje
 @overload
 def region(function: Decorated, /) -> Decorated: ...  # noqa: D103, F811
 def region(name: Any, /, *, sync: Sync | None = None, **attributes: object) -> Any:  # noqa: F811
-    """Name a part of a program, to measure its time and use. Without a tracker, nothing is measured.
+    """Measure the time and resource use of a named part of a program. Without a tracker, nothing is measured.
 
-    Use ``region`` in a ``with`` or ``async with`` statement, or as a decorator. ``@region`` alone takes the name of
-    the function.
+    Use ``region`` in a ``with`` or ``async with`` statement, or as a decorator. ``@region`` without a name
+    uses the name of the function.
 
-    :param name: Name of the part, up to 1,000 characters. Several calls may have the same name.
-    :param sync: A function to call before the start and the end of the part, such as ``torch.cuda.synchronize``. It is
-        called only while a tracker records.
-    :param attributes: Numbers, booleans and strings that distinguish this call, up to 2,500 bytes.
-    :raises TypeError: if ``name`` is not a text, a number or a function.
+    :param name: Name of the part, up to 1,000 characters.
+    :param sync: A function to call before the start and the end of the part, such as ``torch.cuda.synchronize``.
+        ``sync`` is called only while a tracker records.
+    :param attributes: Numbers, booleans and strings to record with this call, such as ``batch=32``. At most 2,500
+        bytes.
     """
     if name.__class__ is str:
         if log.active is None and not attributes and sync is None:

@@ -307,14 +307,14 @@ class ControlGroupUsage:
 class JobIdentity:
     """The job and the rank of a process. Unknown fields are None.
 
-    :ivar launcher: The innermost launcher, such as ``slurm``, ``openmpi``, ``mpich``, ``flux``, ``pals``, ``torchrun``,
-        ``ray``, ``kubernetes`` or ``parallel``.
-    :ivar job: Job ID. ``array_task`` is the task of an array, ``array_size`` the number of tasks.
+    :ivar launcher: Launcher that started the rank directly, such as ``slurm``, ``openmpi``, ``torchrun``, ``ray`` or
+        ``kubernetes``.
+    :ivar job: Job ID. In a job array, ``array_task`` is the task ID, ``array_size`` the number of tasks.
     :ivar step: ID of the job step.
-    :ivar rank: Rank in the step, of ``size`` ranks.
-    :ivar local_rank: Rank on the node, of ``local_size`` ranks.
+    :ivar rank: Rank in the job step, from 0 to ``size`` - 1.
+    :ivar local_rank: Rank on the node, from 0 to ``local_size`` - 1.
     :ivar node: Name of the node.
-    :ivar attempt: How often the rank was restarted before.
+    :ivar attempt: Number of restarts before this attempt.
     """
 
     launcher: str

@@ -1,7 +1,7 @@
 """The full report of recordings within a notebook, in a frame of its own.
 
-The report is a whole page with scripts and styles. In a frame these reach nothing of the notebook, and nothing of the
-notebook reaches them; ``sandbox`` lets the scripts run without the rights of the page around.
+The report is a whole page with scripts and styles. A frame separates the page from the notebook. ``sandbox`` lets the
+scripts run without the rights of the notebook.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ HEIGHT = 640
 
 
 class ReportFrame:
-    """The report of several recordings for a notebook: ``ReportFrame([one, other])``.
+    """Displays the HTML report of several recordings in a notebook.
 
-    :param recordings: Recordings to show. They may be closed afterwards.
+    :param recordings: Open recordings to show.
     :param height: Height of the frame in pixels.
-    :raises RecordingError: if a recording cannot be read.
     """
 
     def __init__(self, recordings: Sequence[Recording], height: int | None = None) -> None:

@@ -19,7 +19,7 @@ LEAST_CHANGE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """A run of a group: ``path`` of its recording, ``started`` (ISO 8601, UTC), ``is_complete``, ``exit_code``."""
+    """A run, with ``path`` of the recording, ``started`` (ISO 8601, UTC), ``is_complete`` and ``exit_code``."""
 
     path: str
     started: str | None
@@ -29,7 +29,7 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group: its ``name`` and its ``runs`` (:class:`.ComparedRun`)."""
+    """A group of runs, with ``name`` and ``runs`` (tuple of :class:`.ComparedRun`)."""
 
     name: str
     runs: tuple[ComparedRun, ...]
@@ -37,10 +37,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupValues:
-    """One figure in one ``group`` of runs. ``values`` are the figure of each run, in base units.
+    """One figure in one ``group`` of runs. ``values`` has the figure of each run.
 
-    :ivar mean: Geometric mean of the values; None if a value is unknown or not above 0.
-    :ivar is_lower_bound: Whether a value may be too low.
+    :ivar mean: Geometric mean of the values, or None if a value is unknown, zero or negative.
+    :ivar is_lower_bound: Whether the figure of any run may be too low.
     """
 
     group: str
@@ -51,14 +51,15 @@ class GroupValues:
 
 @dataclass(frozen=True, slots=True)
 class ComparedFigure:
-    """One figure in the ``first`` group and in the ``other`` group, as :class:`.GroupValues`.
+    """One figure of two groups, compared. ``first`` and ``other`` are :class:`.GroupValues`.
 
     :ivar name: Name of the figure, such as ``max_ram.combined.total_rss`` or ``regions.load.wall_time``.
     :ivar unit: ``bytes``, ``seconds``, ``percent``, ``joules``, ``count`` or ``bytes/s``.
-    :ivar ratio: Mean of the other group divided by the mean of the first; None if there is a ``problem``.
-    :ivar low: Lower end of the ratio's 95 % interval. ``high`` is the upper end. Both groups need two runs for it.
-    :ivar verdict: ``larger`` or ``smaller``; ``unclear`` if 1 is in the interval; ``unchanged`` if all values are
-        equal. None without an interval.
+    :ivar ratio: Mean of the other group divided by the mean of the first group, or None if there is a ``problem``.
+    :ivar low: Lower end of the 95 % confidence interval of ``ratio``. ``high`` is the upper end. Both are None if a
+        group has only one run.
+    :ivar verdict: ``larger`` or ``smaller`` if the interval excludes 1, ``unclear`` if it includes 1. ``unchanged`` if
+        all values are equal, None if there is no interval.
     """
 
     name: str
@@ -83,7 +84,7 @@ class ComparedFigure:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference in something that is not a figure: its ``name``, such as ``host``, and the ``values`` by group."""
+    """A setting or fact that differs between groups, such as ``host``: its ``name`` and ``values``."""
 
     name: str
     values: tuple[tuple[str, tuple[str, ...]], ...]
@@ -91,7 +92,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class UnpairedRegion:
-    """The ``name`` of a region, and the groups in which the region is ``present`` and ``missing``."""
+    """A region that is ``present`` in some groups and ``missing`` in others."""
 
     name: str
     present: tuple[str, ...]
@@ -100,9 +101,9 @@ class UnpairedRegion:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of checking a condition: the ``expression`` of the condition, and a ``text`` for people.
+    """Result of a check. ``expression`` is the checked condition, and ``text`` explains the result.
 
-    :ivar passed: True if the condition does not apply and all needed figures are known.
+    :ivar passed: False if the condition applies or cannot be decided, for example because a figure is unknown.
     """
 
     expression: str

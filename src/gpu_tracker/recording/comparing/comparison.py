@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 class Comparison:
     """Groups of runs, each compared with the first group.
 
-    :ivar groups: The compared groups: :class:`.Group`.
-    :ivar figures: Figures of each later group: :class:`.ComparedFigure`.
-    :ivar differences: Differences in other things than figures, such as the machine: :class:`.Difference`.
-    :ivar unpaired_regions: Regions missing in a group: :class:`.UnpairedRegion`.
-    :ivar figures_by_gpu: Compared figures of each GPU: :class:`.ComparedFigure`.
+    :ivar groups: One :class:`.Group` for each compared group.
+    :ivar figures: One :class:`.ComparedFigure` for each figure of each group after the first.
+    :ivar differences: Differences in machine, command or settings, as :class:`.Difference`.
+    :ivar unpaired_regions: Regions that some groups lack, as :class:`.UnpairedRegion`.
+    :ivar figures_by_gpu: One :class:`.ComparedFigure` for each figure of a single GPU.
     """
 
     groups: tuple[Group, ...]
@@ -62,12 +62,10 @@ class Comparison:
         return tuple(run.path for group in self.groups for run in group.runs if not run.is_complete)
 
     def check(self, expression: str) -> Finding:
-        """Check a condition like those of ``--fail-if``, and return a :class:`.Finding`.
+        """Check a condition as ``gpu-tracker compare --fail-if`` does. The check fails if the condition applies.
 
-        ``FIGURE > +5 %`` applies if the figure grew by more than 5 %, ``FIGURE < -5 %`` if it shrank by more. ``FIGURE
-        > 2 GB`` applies if a run of a later group exceeds 2 GB. See :doc:`ci`.
-
-        :raises ValueError: if the condition cannot be understood.
+        The condition ``compute_time > +5 %`` applies if the time grew by more than 5 % compared with the first group.
+        See :doc:`ci` for more conditions.
         """
         return check(expression, [*self.figures, *self.figures_by_gpu], self.incomplete)
 
@@ -88,10 +86,9 @@ class Comparison:
 def compare(groups: Mapping[str, Run | Sequence[Run]], *, salvage: bool = False) -> Comparison:
     """Compare groups of runs.
 
-    :param groups: At least two groups. Each name has a list of recordings (paths, or results of
-        :func:`gpu_tracker.load`).
-    :param salvage: Read damaged files as far as possible.
-    :raises ValueError: if there is only one group, or a group has no recording or the same recording twice.
+    :param groups: A dictionary of two or more groups. Keys are names, values are lists of recordings: paths, or results
+        of :func:`gpu_tracker.load`.
+    :param salvage: Read damaged recordings as far as possible.
     :raises RecordingError: if a recording cannot be read.
     """
     if len(groups) < 2:  # noqa: PLR2004 - to compare

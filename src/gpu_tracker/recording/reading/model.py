@@ -16,23 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """The run of a recording: ``program`` (gpu-tracker and its version), ``command``, ``folder`` and the machine.
+    """Facts about a recorded run: ``command``, working ``folder``, and ``program`` (version of gpu-tracker).
 
-    The machine has ``host``, ``system`` (kernel), ``machine`` (architecture), ``python``, ``cores`` and
-    ``ram_capacity`` in bytes.
+    ``host``, ``system`` (kernel version), ``machine`` (architecture), ``python``, ``cores`` and ``ram_capacity`` in
+    bytes describe the machine.
 
-    :ivar started: Date of the first sample (ISO 8601, UTC). In microseconds it is ``start_unix_us`` and, on the
-        monotonic clock, ``start_monotonic_us``.
+    :ivar started: Time of the first sample (ISO 8601, UTC), also in microseconds: ``start_unix_us`` since 1970 and
+        ``start_monotonic_us`` on the monotonic clock.
     :ivar interval: Sampling interval in seconds.
-    :ivar units: Units of RAM, GPU RAM and time, and the number of expected cores (None: all cores).
-    :ivar sections: Optional sections that were requested.
-    :ivar root_pid: ID of the tracked process.
-    :ivar totals: Totals of the run, in base units.
-    :ivar ended: ``stopped`` by the tracker, or ``abandoned`` after the tracker was gone. None: the run goes on, or its
-        end is unknown.
-    :ivar exit_code: Exit code of the command; also ``termination_reason`` and ``oom_kills``.
-    :ivar job: Job and rank of the process: :class:`~gpu_tracker.JobIdentity`.
-    :ivar samples_lost: Number of samples that could not be written. ``region_lines_lost`` counts lines about regions.
+    :ivar units: Units of RAM, GPU RAM and time, and the tracker's parameter ``n_expected_cores``.
+    :ivar sections: Requested sections, such as ``io`` or ``energy``.
+    :ivar root_pid: Process ID of the tracked process.
+    :ivar totals: Result of the run as a dictionary, in bytes, seconds, percent and joules.
+    :ivar ended: ``stopped`` after a normal end, ``abandoned`` if the tracker was killed, None if no end was recorded.
+    :ivar exit_code: Exit code of the command. ``termination_reason`` is the limit that ended the command. ``oom_kills``
+        counts processes killed for lack of memory.
+    :ivar job: Job and rank of the tracked process, as :class:`~gpu_tracker.JobIdentity`.
+    :ivar samples_lost: Number of samples that could not be written. ``region_lines_lost`` counts lost lines of the
+        region log.
     """
 
     program: str | None
@@ -89,7 +90,7 @@ class Column:
     """A column in the table of samples: its ``name`` and its ``meaning``.
 
     :ivar unit: ``bytes``, ``seconds``, ``percent``, ``joules`` or ``count``.
-    :ivar kind: ``gauge`` (value at the time of the sample) or ``counter`` (sum since the first sample).
+    :ivar kind: ``gauge`` for a value at the time of the sample, ``counter`` for a sum since the first sample.
     """
 
     name: str
@@ -100,7 +101,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU of the machine: its ``id`` in this recording, ``uuid``, ``name`` and ``total_ram`` in bytes."""
+    """A GPU of the machine, with ``id`` in this recording, ``uuid``, ``name`` and ``total_ram`` in bytes."""
 
     id: int
     uuid: str
@@ -110,10 +111,10 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU at one time: ``t`` in seconds since the first sample, and ``gpu``, the ``id`` of a :class:`.Gpu`.
+    """A sample of one GPU. ``t`` is the time in seconds since the first sample.
 
-    ``ram`` is the GPU memory in use by all programs, in bytes. ``combined_ram`` is the part of the tracked processes.
-    ``utilization`` is in percent.
+    ``gpu`` is the ``id`` of the :class:`.Gpu`. ``ram`` is the GPU memory of all programs, in bytes. ``combined_ram`` is
+    the GPU memory of the tracked processes. ``utilization`` is in percent.
     """
 
     t: float
@@ -125,7 +126,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecord:
-    """A recorded process: its ``id`` in this recording, ``pid``, ``parent`` PID and ``name``.
+    """A recorded process, with ``id`` in this recording, ``pid``, ``parent`` (PID) and ``name``.
 
     :ivar first_t: When the process was first seen, in seconds since the first sample.
     :ivar command: Command line of the process as ``ps`` shows it, at most 200 characters.
@@ -141,9 +142,9 @@ class ProcessRecord:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSample:
-    """One process at one time: ``t`` in seconds since the first sample.
+    """A sample of one process. ``t`` is the time in seconds since the first sample.
 
-    :ivar process: The ``id`` of a :class:`.ProcessRecord`.
+    :ivar process: The ``id`` of the process, as in :class:`.ProcessRecord`.
     :ivar rss: RAM of the process in bytes. ``n_threads`` is the number of its threads.
     :ivar cpu: CPU time of the process since its start, in seconds.
     :ivar gpu_ram: Memory of the process on all GPUs together, in bytes.
@@ -159,9 +160,9 @@ class ProcessSample:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of the tracker: its ``level`` (``info`` or ``warning``) and ``text``.
+    """A message of the tracker, with ``level`` (``info`` or ``warning``) and ``text``.
 
-    ``t`` is its time, in seconds since the first sample.
+    ``t`` is the time of the message, in seconds since the first sample.
     """
 
     t: float
@@ -183,9 +184,9 @@ class ClockPoint:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A figure with limits: the true value is at least ``lower`` and at most ``upper``. An unknown one is None.
+    """A figure with limits: the true value is at least ``lower`` and at most ``upper``.
 
-    If the limits differ, ``value`` is an estimate.
+    If ``lower`` and ``upper`` differ, ``value`` is an estimate or None.
     """
 
     value: float | None
@@ -200,24 +201,27 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One call of a region (a named part of a program), or many calls added up, in bytes and seconds.
+    """One call of a region (a named part of a program), or the sum of many calls, in bytes and seconds.
 
-    A region has ``id``, ``parent_id``, ``name``, ``attributes``, ``process_id``, ``thread_id`` and the asyncio
-    ``task``. If ``is_folded`` is true, calls were added up, and figures of use are estimates.
+    A region has ``id``, ``parent_id`` (enclosing region), ``name``, ``attributes``, ``process_id``, ``thread_id`` and
+    the asyncio ``task``. If ``is_folded`` is true, the region is a sum of many calls, and ``cpu``, ``io`` and
+    ``energy`` are estimates.
 
-    :ivar start: Start, in seconds since the first sample.
-    :ivar stop: End, in seconds since the first sample; None: the region has not ended. ``has_ended`` says whether the
-        end was recorded. ``seen_until`` is the last time at which the region still ran.
-    :ivar calls: Number of calls. ``errors`` counts calls that an exception ended, and ``error`` is its type.
-    :ivar wall_time: Time of all calls; also the ``shortest`` and ``longest`` call, and the sum of ``squares``.
+    :ivar start: Start of the region, in seconds since the first sample.
+    :ivar stop: End of the region, in seconds since the first sample. If no end was recorded, ``stop`` is None and
+        ``has_ended`` is False. ``seen_until`` is the last time at which the region was known to run.
+    :ivar calls: Number of calls. ``errors`` counts calls that raised an exception. ``error`` is the type of the
+        exception.
+    :ivar wall_time: Wall time of all calls together. ``shortest`` and ``longest`` are times of single calls.
+        ``squares`` is the sum of squared times.
     :ivar thread_cpu: CPU time of the thread that ran the region.
-    :ivar cpu: CPU time of all tracked processes during the region: :class:`.Bounded`.
-    :ivar ram: Peak RAM of the process that ran the region: :class:`.Bounded`.
-    :ivar combined_ram: Highest sampled RAM of all tracked processes; ``gpu_ram`` is their GPU RAM. Both are lower
-        bounds.
+    :ivar cpu: CPU time of all tracked processes during the region, as :class:`.Bounded`.
+    :ivar ram: Peak RAM of the process that ran the region, as :class:`.Bounded`.
+    :ivar combined_ram: Highest RAM of all tracked processes in the region's samples. ``gpu_ram`` is the highest GPU
+        RAM. Real peaks may be higher.
     :ivar gpu_utilization: Mean utilization of the used GPUs in percent, from ``gpu_samples`` samples. ``gpu_coverage``
-        is the share of the time with known utilization, from 0 to 1.
-    :ivar io: I/O of all tracked processes by name: :class:`.Bounded`.
+        is the share of the region's time with known utilization, from 0 to 1.
+    :ivar io: I/O of all tracked processes: one :class:`.Bounded` for each figure, such as ``read``.
     :ivar energy: Energy of the used GPUs in joules.
     """
 

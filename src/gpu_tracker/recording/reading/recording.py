@@ -129,7 +129,7 @@ class Recording:
         return read_gpu_samples(self._database)
 
     def process_samples(self) -> Iterator[ProcessSample]:
-        """Iterate over :class:`.ProcessSample`, by time."""
+        """Yield each :class:`.ProcessSample`, in order of time. Empty without ``per_process``."""
         return read_process_samples(self._database)
 
     def summary(
@@ -137,9 +137,10 @@ class Recording:
     ) -> ResourceUsage:
         """Return the result of the run: a :class:`~gpu_tracker.ResourceUsage`.
 
-        In an incomplete run, all sums and maxima are lower bounds. Without a unit, the unit of the run is used.
+        If the recording is incomplete, all sums and maxima are lower bounds. By default, the result has the units
+        that the tracker was given.
 
-        :raises RecordingError: if nothing was recorded.
+        :raises RecordingError: if the run ended before a result was recorded.
         """
         totals, units = self.meta.totals, self.meta.units
         if totals is None or units is None:
@@ -155,29 +156,25 @@ class Recording:
             ) from error
 
     def export(self, path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - the documented name
-        """Write the recording in another format.
+        """Convert the recording to another file format.
 
         :param format: ``csv``, ``jsonl``, ``parquet``, ``chrome-trace`` or ``sub-tracking``.
-        :raises RecordingError: if the format is unknown, a package is missing or ``path`` cannot be written.
+        :raises RecordingError: if the file cannot be written.
         """
         make('recording as file', self, os.fsdecode(path), format)
 
     def report(self, height: int | None = None) -> Any:  # noqa: ANN401 - a class of the views
-        """Return the page of ``gpu-tracker report`` as a :class:`.ReportFrame` for notebooks.
-
-        :param height: Height of the frame in pixels.
-        """
+        """Return the HTML page of ``gpu-tracker report``, as a :class:`.ReportFrame` to display in a notebook."""
         return make('recording as page', [self], height=height)
 
     def plot(self, only: Iterable[str] | None = None, start: float | None = None, stop: float | None = None) -> Any:  # noqa: ANN401 - the package need not be there
         """Return a ``matplotlib.figure.Figure`` of the run.
 
-        :param only: Panels: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``gpu_activity``, ``io``, ``power``. None: all with
-            data.
-        :param start: Start, in seconds since the first sample.
-        :param stop: End.
-        :raises ParameterError: if a panel does not exist.
-        :raises RecordingError: if matplotlib is missing or there is no data.
+        :param only: Panels to draw: ``ram``, ``cpu``, ``gpu_ram``, ``gpu``, ``gpu_activity``, ``io``, ``power``
+            (default: all panels with data).
+        :param start: Start of the plot, in seconds since the first sample.
+        :param stop: End of the plot.
+        :raises RecordingError: if matplotlib is not installed.
         """
         return make('recording as picture', self, only, start, stop)
 

@@ -45,11 +45,11 @@ class StoredColumn(NamedTuple):
 
 
 class Samples:
-    """Samples of a recording. Iteration returns named tuples with fields such as ``t`` and ``combined_total_rss``.
+    """Samples of a recording. Iteration returns a named tuple for each sample. ``len()`` returns the number of samples.
 
-    ``t`` is in seconds since the first sample. ``len()`` counts the rows.
+    ``t`` is the time in seconds since the first sample. ``Recording.columns`` explains the other fields.
 
-    :ivar names: ``t`` and the names of the columns.
+    :ivar names: Field names of a sample, beginning with ``t``.
     """
 
     def __init__(self, database: Database, columns: Sequence[StoredColumn], since: int | None, until: int) -> None:
@@ -78,7 +78,7 @@ class Samples:
             yield from map(make, zip(*columns, strict=True))
 
     def between(self, start: float | None = None, stop: float | None = None) -> Samples:
-        """Return the samples from ``start`` to before ``stop``, in seconds."""
+        """Return the samples with ``start <= t < stop``."""
         since, until = self._since, self._until
         if start is not None:
             after = _microseconds(start) - 1
@@ -136,10 +136,7 @@ class Samples:
         return StoredRows(self._database, 'samples WHERE', columns, self._since, self._until)
 
     def to_pandas(self) -> Any:  # noqa: ANN401 - the package need not be there
-        """Return a ``pandas.DataFrame``; unknown is NaN.
-
-        :raises RecordingError: if pandas is missing.
-        """
+        """Return a ``pandas.DataFrame``, with NaN for unknown values."""
         pandas = _package('pandas', 'to_pandas')
         numpy = _package('numpy', 'to_pandas')
         found = [array('d') for _ in self.names]
@@ -153,20 +150,14 @@ class Samples:
         )
 
     def to_polars(self) -> Any:  # noqa: ANN401 - as above
-        """Return a ``polars.DataFrame``; unknown is null.
-
-        :raises RecordingError: if polars is missing.
-        """
+        """Return a ``polars.DataFrame``, with null for unknown values."""
         polars = _package('polars', 'to_polars')
         schema = {name: polars.Int64 if self._is_whole(name) else polars.Float64 for name in self.names}
         parts = [polars.DataFrame(part, schema=schema) for part in self.parts()]
         return polars.concat(parts) if parts else polars.DataFrame(schema=schema)
 
     def to_arrow(self) -> Any:  # noqa: ANN401 - as above
-        """Return a ``pyarrow.Table``; unknown is null.
-
-        :raises RecordingError: if pyarrow is missing.
-        """
+        """Return a ``pyarrow.Table``, with null for unknown values."""
         arrow = _package('pyarrow', 'to_arrow')
         schema = self.arrow_schema(arrow)
         return arrow.Table.from_batches(
