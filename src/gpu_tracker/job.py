@@ -206,14 +206,14 @@ def checked(fields: object) -> dict[str, Any]:
     :raises ValueError: where they are not what they have to be.
     """
     if not isinstance(fields, dict):
-        raise ValueError('an identity is an object')  # noqa: TRY004 - who reads files expects one kind of error
+        raise ValueError('the identity of a rank must be a JSON object')  # noqa: TRY004 - who reads files expects one kind of error
     found = {field: fields.get(field) for field in FIELDS}
     for field, value in found.items():
         if value is None and field != 'launcher':
             continue
         is_wrong = type(value) is not int or not 0 <= value < _TOO_LARGE if field in NUMBERS else type(value) is not str
         if is_wrong:
-            raise ValueError(f'{field} of an identity cannot be {value!r}')
+            raise ValueError(f'{field} in the identity of a rank cannot be {value!r}')
     return found
 
 
@@ -307,7 +307,11 @@ def expand(path: str, parameter: str, identity: Mapping[str, Any] | None, now: f
         if name not in known:
             raise ParameterError(parameter, path, 'a path with {job}, {rank}, {node}, {pid} or {date}')
         if known[name] is None:
-            source = 'no launcher started this' if identity is None else f'{identity["launcher"]} does not set it'
+            source = (
+                'no job launcher started this process'
+                if identity is None
+                else f'{identity["launcher"]} does not set this value'
+            )
             possible = ' or '.join(f'{{{other}}}' for other in _OF_PROCESS if known[other] is not None)
             advice = f'set {_OWN[name]}, or write a name' if parameter == '--job' else f'use {possible}'
             raise ParameterError(parameter, path, f'a path without {{{name}}}, since {source}: {advice}')
@@ -343,7 +347,8 @@ def check_own_path(path: str, parameter: str, identity: Mapping[str, Any] | None
         parameter,
         path,
         f'a path with {" and ".join(missing)} or {{pid}} in it, such as {example} '
-        f'(this is {whose}, and all would write the same file; --job=FOLDER makes one report)',
+        f'(this is {whose}, and all processes would write the same file)',
+        'For one report of all processes, use --job=FOLDER',
     )
 
 

@@ -77,9 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
                 raise pytest.UsageError(f'{option} needs --track')
         return
     if file is not None and file.endswith('.csv'):
-        raise pytest.UsageError(
-            f'--track-file must be a path without the ending .csv, which has no regions, not {file!r}'
-        )
+        raise pytest.UsageError(f'--track-file must not end in .csv, because a CSV file has no regions: {file!r}')
     if file is not None:
         if not file or file.endswith(os.sep):
             raise pytest.UsageError(f'--track-file must be the path of a file, not {file!r}')
@@ -170,7 +168,7 @@ def _limit_of(item: pytest.Item, mark: pytest.Mark) -> float:
     value = limit_of(mark.args[0], limit.unit) if len(mark.args) == 1 and isinstance(mark.args[0], str) else None
     if value is None or mark.kwargs or value <= 0:
         given = ', '.join([*map(repr, mark.args), *(f'{key}={value!r}' for key, value in mark.kwargs.items())])
-        raise pytest.UsageError(f'{item.nodeid}: {mark.name} takes one limit such as {limit.example}, not ({given})')
+        raise pytest.UsageError(f'{item.nodeid}: {mark.name} needs one limit such as {limit.example}, not ({given})')
     return value
 
 

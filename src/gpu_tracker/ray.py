@@ -56,7 +56,9 @@ def tracked(**options: Any) -> Callable[[type[Actor]], type[Actor]]:  # noqa: AN
 
     def decorate(actor: type[Actor]) -> type[Actor]:
         if not isinstance(actor, type):
-            raise TypeError(f'gpu_tracker.ray.tracked() decorates a class, below @ray.remote, not {actor!r}')
+            raise TypeError(
+                f'gpu_tracker.ray.tracked() decorates only classes, not {actor!r}. Put tracked() below @ray.remote'
+            )
 
         class TrackedActor(actor):  # type: ignore[valid-type, misc]  # a base class only known at run time
             def __init__(self, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401 - those of the actor

@@ -74,14 +74,16 @@ def run(
     :raises gpu_tracker.tracked_command.CommandInterrupted: on Ctrl-C. After any other exception, the command is killed.
     """
     if isinstance(command, str | bytes | os.PathLike):
-        raise TypeError(f"run takes a list of words, such as ['sort', 'numbers'], not {command!r}; no shell splits it")
+        raise TypeError(
+            f"run needs a list of words, such as ['sort', 'numbers'], not {command!r}: run does not use a shell"
+        )
     words = [os.fsdecode(word) for word in command]
     if not words:
-        raise ValueError('run takes the words of a command, and was given none')
+        raise ValueError('run needs the words of a command, but the list is empty')
     if subprocess.PIPE in (stdin, stdout, stderr):
-        raise ValueError('nobody reads or writes a PIPE while run waits for the command: give it a file')
+        raise ValueError('run cannot use PIPE, because no process would read or write the pipe: use a file')
     if 'process_id' in options:
-        raise TypeError('run tracks the command that it starts: it takes no process_id')
+        raise TypeError('run has no parameter process_id, because run tracks the command that it starts')
     _check_texts(words, os.environ if env is None else env)
     regions = _regions(options)
     environment = dict(os.environ if env is None else env)

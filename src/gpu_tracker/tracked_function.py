@@ -59,7 +59,7 @@ def track(  # noqa: F811
     :param options: Parameters of :class:`~gpu_tracker.Tracker`, except ``process_id``.
     """
     if 'process_id' in options:
-        raise TypeError('track measures the process that calls the function: it takes no process_id')
+        raise TypeError('track has no parameter process_id, because track measures the process that calls the function')
     if function is None:
         Options(**options)
         return lambda function: _tracked(function, report, options)
@@ -69,14 +69,16 @@ def track(  # noqa: F811
 def _tracked(function: Any, report: Report | None, options: TrackerOptions) -> Any:
     if isinstance(function, type) or not callable(function) or isinstance(function, classmethod | staticmethod):
         raise TypeError(
-            f'track decorates a function or a method, not {function!r}; put it below @classmethod and @staticmethod'
+            f'track decorates only functions and methods, not {function!r}. Put @track below '
+            '@classmethod and @staticmethod'
         )
     flags = flags_of(function)
     is_coroutine = flags & (COROUTINE | ITERABLE_COROUTINE)
     if flags & ASYNC_GENERATOR or (flags & GENERATOR and not is_coroutine):
         raise TypeError(
-            f'track cannot measure the generator {_name(function)}: its code runs piece by piece, whenever an item is '
-            'asked for. Track the function that asks for the items, or use a Tracker'
+            f'track cannot measure the generator {_name(function)}, because its code runs in pieces, '
+            'one for each item. '
+            'Track the function that reads the items, or use a Tracker'
         )
     calls = _Calls(_name(function), report, options)
     if is_coroutine:

@@ -205,7 +205,7 @@ def test_a_part_of_a_run_is_named_as_such(browser, run: str, tmp_path: Path):
         assert page.get_by_text('nothing in this part').count() == 6
     with (
         load(run) as recording,
-        pytest.raises(RecordingError, match='in which there is no sample'),
+        pytest.raises(RecordingError, match='but this part has no samples'),
     ):
         html_page([recording], start=1.01, stop=1.02)
 
@@ -360,7 +360,7 @@ def test_a_page_that_cannot_be_written_is_not_printed(run: str, tmp_path: Path):
             )
             for ending in ('.pdf', '.PNG', '.json')
         ),
-        (['report', '/dev/null'], '/dev/null is no regular file'),
+        (['report', '/dev/null'], '/dev/null is not a regular file'),
         (['report', '{run}', '-o', '/nowhere/page.html'], 'cannot write /nowhere/page.html: No such file or directory'),
     ],
 )

@@ -133,7 +133,7 @@ def test_the_words_are_those_of_a_shell():
 
 
 def test_what_is_no_class_is_refused():
-    with pytest.raises(TypeError, match=r'gpu_tracker\.ray\.tracked\(\) decorates a class, below @ray\.remote'):
+    with pytest.raises(TypeError, match=r'gpu_tracker\.ray\.tracked\(\) decorates only classes, not '):
         gpu_tracker.ray.tracked()(print)
 
 

@@ -85,7 +85,7 @@ def test_all_samples_are_one_dataset(folder: Path, tmp_path: Path) -> None:
         (['--job=job', '--tf={rank}.db'], '--job and --tf do not go together: with --job the recording is in its'),
         (['--job=file'], "--job must be the path of a folder (file is not a folder), not 'file'"),
         (['--job='], "--job must be the path of a folder that exists or can be made, not ''"),
-        (['-o', 'x.json'], 'this is rank 1 of 4, and all would write the same file; --job=FOLDER makes one report'),
+        (['-o', 'x.json'], "not 'x.json'. For one report of all processes, use --job=FOLDER"),
         (['--tf=x.db'], '--tf must be a path with {rank} or {pid} in it, such as x-{rank}.db'),
     ],
 )  # fmt: skip

@@ -38,7 +38,7 @@ ARRAY = {'SLURM_JOB_ID': '5', 'SLURM_ARRAY_JOB_ID': '6', 'SLURM_ARRAY_TASK_ID': 
 def shared(option: str, name: str, example: str, whose: str = 'rank 1 of 4') -> str:
     return (
         f'{option} must be a path with {name} or {{pid}} in it, such as {example} '
-        f'(this is {whose}, and all would write the same file; --job=FOLDER makes one report)'
+        f'(this is {whose}, and all processes would write the same file)'
     )
 
 
@@ -56,7 +56,8 @@ def shared(option: str, name: str, example: str, whose: str = 'rank 1 of 4') -> 
         ('-o', 'u-{rnak}', {}, '--output must be a path with {job}, {rank}, {node}, {pid} or {date}'),
         (
             '--tf', 'u-{rank}', {'GPU_TRACKER_RANK': ''},
-            '--tf must be a path without {rank}, since gpu-tracker does not set it: use {job} or {node} or {pid}',
+            ('--tf must be a path without {rank}, since gpu-tracker does not set this value: use '
+            '{job} or {node} or {pid}'),
         ),
         ('--job', 'j-{x}', {}, '--job must be a path with {job}, {rank}, {node}, {pid} or {date}'),
     ],
@@ -69,7 +70,8 @@ def test_a_path_that_is_not_for_this_rank_alone_starts_nothing_and_touches_nothi
     environment = rank_variables() | variables
     finished = called(*given, '--', 'touch', 'started', env=environment, cwd=tmp_path)
     assert (finished.returncode, finished.stdout) == (125, '')
-    assert finished.stderr == f"gpu-tracker: {message}, not '{path}'\n"
+    advice = '. For one report of all processes, use --job=FOLDER' if 'the same file' in message else ''
+    assert finished.stderr == f"gpu-tracker: {message}, not '{path}'{advice}\n"
     assert [one.name for one in tmp_path.iterdir()] == [path]
     assert (tmp_path / path).read_text() == 'as it was'
 
@@ -186,7 +188,8 @@ def test_of_a_process_that_runs_the_identity_is_its_own(tmp_path: Path) -> None:
         eventually(lambda: environment_of(bare) == {} and 'sleep' in Path(f'/proc/{bare}/cmdline').read_text())
         assert identity_of(bare) is None
         assert called(f'--pid={bare}', '-o', 'u-{rank}.json', cwd=tmp_path).stderr == (
-            'gpu-tracker: --output must be a path without {rank}, since no launcher started this: use {node} or '
+            'gpu-tracker: --output must be a path without {rank}, since no job launcher started this '
+            'process: use {node} or '
             "{pid}, not 'u-{rank}.json'\n"
         )
 

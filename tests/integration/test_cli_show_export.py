@@ -83,7 +83,7 @@ def test_show_fits_a_terminal(file: str) -> None:
 def test_what_is_read_is_never_written(file: str, command: tuple[str, ...]) -> None:
     done = called(*command, file, '-o', file)
     assert (done.returncode, done.stdout) == (FAILURE, '')
-    assert done.stderr == f'gpu-tracker: {file} is the recording itself: it would be overwritten\n'
+    assert done.stderr == f'gpu-tracker: {file} is the recording itself: choose another path for the export\n'
     assert called('show', file).returncode == 0
 
 

@@ -258,9 +258,12 @@ def test_the_table_is_below_the_cell_also_if_its_output_is_captured(outputs) -> 
     ('cell', 'text'),
     [
         ('wrong', 'UsageError: --st must be a positive number of seconds, or a time with its unit such as 100ms, not '),
-        ('unknown', 'UsageError: %track: unrecognized arguments: --fast; accepted are --st=TIME, '),
-        ('no-statement', 'UsageError: %track needs a statement, as in %track work(); %%track tracks a whole cell\n'),
-        ('awaits', 'UsageError: %track cannot await; put %%track into the first line of the cell\n'),
+        ('unknown', 'UsageError: %track: unrecognized arguments: --fast; accepted options: --st=TIME, '),
+        (
+            'no-statement',
+            'UsageError: %track needs a statement, as in %track work(). To track a whole cell, use %%track\n',
+        ),
+        ('awaits', 'UsageError: %track cannot run await: put %%track into the first line of the cell\n'),
         ('without', 'UsageError: Cell magic `%%track` not found.\n'),
     ],
 )

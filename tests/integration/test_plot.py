@@ -102,7 +102,7 @@ def test_groups_and_files_are_drawn_by_the_command(run: str, tmp_path: Path, cap
     assert '>new</text>' in svg
     empty = write_recording(tmp_path / 'empty.db')
     assert main(['plot', empty, f'new={empty}', '-o', str(picture), '--only=ram']) == 125
-    assert capfd.readouterr().err == 'gpu-tracker: the recordings have nothing to plot of ram\n'
+    assert capfd.readouterr().err == 'gpu-tracker: the recordings have no data to plot for ram\n'
 
 
 def test_the_picture_of_one_recording_lies_beside_it(run: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
@@ -150,7 +150,7 @@ def test_what_cannot_be_drawn_is_said(run: str, tmp_path: Path):
         recording.plot(['disk'])
     with (
         load(write_recording(tmp_path / 'empty.db')) as empty,
-        pytest.raises(RecordingError, match='nothing to plot of ram'),
+        pytest.raises(RecordingError, match='no data to plot for ram'),
     ):
         empty.plot(['ram'])
 

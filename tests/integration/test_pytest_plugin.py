@@ -203,7 +203,7 @@ def test_a_file_of_others_is_refused_before_tests_run(tmp_path: Path, pytest_run
     [
         (['--track-file=run.db'], '--track-file needs --track'),
         (['--track-overwrite'], '--track-overwrite needs --track'),
-        (['--track', '--track-file=run.csv'], 'without the ending .csv'),
+        (['--track', '--track-file=run.csv'], 'must not end in .csv'),
         (['--track', '--track-file=run.db/'], '--track-file must be the path of a file'),
         (['--track', '--track-file='], '--track-file must be the path of a file'),
         (['--track', '--track-file=nowhere/run.db'], 'a path in a folder that exists'),
@@ -268,14 +268,14 @@ def test_a_wrong_limit_is_said_before_any_test_runs(pytest_run: Pytest, given: s
     text = f'import pytest\n\ndef test_first(): pass\n\n@pytest.mark.limit_ram({given})\ndef test_wrong(): pass\n'
     done = pytest_run(text)
     assert done.returncode == pytest.ExitCode.INTERRUPTED
-    assert "test_it.py::test_wrong: limit_ram takes one limit such as '200 MB', not (" in done.stdout
+    assert "test_it.py::test_wrong: limit_ram needs one limit such as '200 MB', not (" in done.stdout
     assert 'PASSED' not in done.stdout
 
 
 def test_a_wrong_limit_is_said_by_workers(pytest_run: Pytest) -> None:
     done = pytest_run("import pytest\n\n@pytest.mark.limit_ram('many')\ndef test_wrong(): pass\n", '-n', '1')
     assert done.returncode == pytest.ExitCode.TESTS_FAILED  # as xdist has it where a file cannot be collected
-    assert "test_it.py::test_wrong: limit_ram takes one limit such as '200 MB', not ('many')" in done.stdout
+    assert "test_it.py::test_wrong: limit_ram needs one limit such as '200 MB', not ('many')" in done.stdout
     assert 'INTERNALERROR' not in done.stdout
 
 

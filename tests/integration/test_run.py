@@ -176,9 +176,9 @@ def test_a_file_that_is_no_program_of_this_machine(tmp_path: Path, samplers: Sam
 @pytest.mark.parametrize(
     ('given', 'error', 'text'),
     [
-        ({'command': 'ls -l'}, TypeError, "run takes a list of words, such as ['sort', 'numbers'], not 'ls -l'"),
-        ({'command': []}, ValueError, 'run takes the words of a command, and was given none'),
-        ({'command': ['ls'], 'stdout': subprocess.PIPE}, ValueError, 'nobody reads or writes a PIPE while run waits'),
+        ({'command': 'ls -l'}, TypeError, "run needs a list of words, such as ['sort', 'numbers'], not 'ls -l'"),
+        ({'command': []}, ValueError, 'run needs the words of a command, but the list is empty'),
+        ({'command': ['ls'], 'stdout': subprocess.PIPE}, ValueError, 'run cannot use PIPE, because no process would'),
         ({'command': ['ls'], 'process_id': 1}, TypeError, 'run tracks the command that it starts'),
         ({'command': ['ls'], 'sleep_time': 0}, ValueError, 'sleep_time must be a positive number of seconds, not 0'),
         ({'command': ['ls', 'a\0b']}, ValueError, 'embedded null byte'),
@@ -443,7 +443,7 @@ def test_without_the_process_that_launches_there_is_no_result(tmp_path: Path, sa
     killer = threading.Thread(target=lambda: os.kill(number_in(tmp_path / 'pid'), signal.SIGKILL))
     killer.start()
     try:
-        with pytest.raises(RuntimeError, match='The process that launches the command was ended from outside'):
+        with pytest.raises(RuntimeError, match='The helper process that starts the command was killed'):
             gput.run(['sh', '-c', script])
     finally:
         killer.join()

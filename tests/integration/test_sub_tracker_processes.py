@@ -158,7 +158,7 @@ def test_a_file_of_gpu_tracker_5_is_replaced_with_overwrite_only(path: str, tmp_
         words = [sys.executable, '-c', _WRITE, path, '2', how]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         assert [row.name for row in read_rows(path)] == names
-        assert ('it has other columns than a sub-tracking file' in done.stderr) == (how == 'append')
+        assert ('it does not have the columns of a sub-tracking file' in done.stderr) == (how == 'append')
 
 
 @pytest.mark.parametrize('ending', ['.csv', '.sqlite'])

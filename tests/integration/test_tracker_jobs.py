@@ -166,16 +166,17 @@ def test_while_it_runs_it_is_running_and_then_it_is_not(tmp_path: Path) -> None:
         ),
         (
             {'job_folder': 'x', 'tracking_file': 'run.db'},
-            "job_folder must be left out with a tracking_file, which has the recording, not 'x'",
+            "job_folder must be left out if tracking_file is given, not 'x'",
         ),
         (
             {'job_folder': '{rank}'},
             (
-                'job_folder must be a path without {rank}, since no launcher started this: use {node} or {pid}, '
+                'job_folder must be a path without {rank}, since no job launcher started this '
+                'process: use {node} or {pid}, '
                 "not '{rank}'"
             ),
         ),
-        ({'per_process': True}, 'per_process must be False unless tracking_file is a recording, not True'),
+        ({'per_process': True}, 'per_process must be False if no recording is written, not True'),
     ],
 )
 def test_what_cannot_be_is_refused_when_it_is_made(

@@ -118,7 +118,9 @@ def test_a_port_that_is_taken_is_an_error(machine: Machine) -> None:
         port = listener.getsockname()[1]
         code, printed, errors = machine.told('agent', f'--port={port}')
     assert (code, printed) == (125, '')
-    assert errors == f'gpu-tracker: port {port} of 127.0.0.1 is taken by another program ("ss -lp" tells which)\n'
+    assert (
+        errors == f'gpu-tracker: port {port} of 127.0.0.1 is in use by another program ("ss -lp" shows which program)\n'
+    )
 
 
 def test_everything_but_its_health_needs_the_token(machine: Machine, tmp_path: Path) -> None:

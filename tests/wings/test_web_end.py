@@ -108,7 +108,8 @@ def test_its_port_is_free_afterwards_and_taken_before():
         try:
             assert again.process.wait(TIMEOUT) == 125
             assert again.log == (
-                f'gpu-tracker: port {server.port} of 127.0.0.1 is taken by another program ("ss -lp" tells which)\n'
+                f'gpu-tracker: port {server.port} of 127.0.0.1 is in use by another program ("ss -lp" '
+                'shows which program)\n'
             )
         finally:
             again.__exit__()

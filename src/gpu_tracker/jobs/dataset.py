@@ -51,7 +51,7 @@ def write_dataset(folders: Sequence[str], path: str) -> tuple[int, list[str]]:
     if not recorded:
         raise RecordingError('no rank has a recording yet')
     if os.path.lexists(path):
-        raise RecordingError(f'{path} is there already: a dataset is written into a folder of its own')
+        raise RecordingError(f'{path} exists already: choose a new folder for the dataset')
     unfinished = f'{path.rstrip("/")}.{os.getpid()}.partial'
     written = 0
     try:

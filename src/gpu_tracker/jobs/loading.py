@@ -72,7 +72,7 @@ def read_folders(folders: Sequence[str]) -> tuple[list[RankRecord], list[str]]:
         problems += wrong
     if not records:
         names = ', '.join(folders)
-        reason = f' ({problems[0]})' if problems else ': its ranks are run with gpu-tracker --job=FOLDER'
+        reason = f' ({problems[0]})' if problems else ': run the ranks with gpu-tracker --job=FOLDER'
         raise RecordingError(f'no rank of a job has written into {names}{reason}')
     return records, problems
 

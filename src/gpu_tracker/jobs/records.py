@@ -223,7 +223,7 @@ def _read_file(folder: str, stem: str, name: str, names: set[str]) -> RankRecord
     path = os.path.join(folder, name)
     with open(path, 'rb', opener=_open_at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError('it is no regular file')
+            raise ValueError('it is not a regular file')
         text = file.read(_LARGEST + 1)
     if len(text) > _LARGEST:
         raise ValueError('it is too large')
@@ -246,11 +246,11 @@ def read_record(text: str | bytes, name: str, recording: str | None = None) -> R
     try:
         plain = json.loads(text)
     except (RecursionError, UnicodeDecodeError, ValueError) as error:
-        raise ValueError('it is no JSON') from error
+        raise ValueError('it is not JSON') from error
     if not isinstance(plain, dict) or FORMAT not in plain:
-        raise ValueError('it is no record of a rank')
+        raise ValueError('it is not the result of a rank')
     if plain[FORMAT] != VERSION:
-        raise ValueError(f'its version is {plain[FORMAT]!r}, and this gpu-tracker reads {VERSION}')
+        raise ValueError(f'its format version is {plain[FORMAT]!r}, but this gpu-tracker reads version {VERSION}')
     asked = plain.get('asked')
     fields = _Fields(plain)
     of_node = _Fields(asked if isinstance(asked, dict) else {})

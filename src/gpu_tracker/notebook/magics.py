@@ -86,7 +86,7 @@ class CellTracking:
             return None
         code = line[options:].strip() if cell is None else cell
         if not code:
-            raise UsageError('%track needs a statement, as in %track work(); %%track tracks a whole cell')
+            raise UsageError('%track needs a statement, as in %track work(). To track a whole cell, use %%track')
         return self._run(code, request, namespace)
 
     def enter_cell(self, info: ExecutionInfo) -> None:
@@ -126,7 +126,7 @@ class CellTracking:
             expression = compile(value, file, 'eval', shell.compile.flags, dont_inherit=True)
         except SyntaxError as error:
             if 'outside' in str(error) and re.search(r'\b(await|async)\b', code):
-                raise UsageError('%track cannot await; put %%track into the first line of the cell') from None
+                raise UsageError('%track cannot run await: put %%track into the first line of the cell') from None
             raise
         tracked = TrackedCode(shell, request, code)
         try:

@@ -70,7 +70,7 @@ def read(text: str, variables: Mapping[str, object]) -> Request:
     try:
         given = _PARSER.parse_args(shlex.split(_expanded(text, variables)))
     except (UsageError, ValueError) as error:
-        raise UsageError(f'%{MAGIC}: {error}; accepted are {_ACCEPTED}') from None
+        raise UsageError(f'%{MAGIC}: {error}; accepted options: {_ACCEPTED}') from None
     variable, file = given.name, given.tracking_file
     if variable is not None and (not variable.isidentifier() or keyword.iskeyword(variable)):
         raise UsageError(f'--name must be the name of a variable, not {variable!r}')

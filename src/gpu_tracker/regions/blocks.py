@@ -141,7 +141,7 @@ def region(name: Any, /, *, sync: Sync | None = None, **attributes: object) -> A
     if isinstance(name, str | int | float) or hasattr(type(name), '__index__'):
         return NamedRegion(str.__str__(name) if isinstance(name, str) else str(name), sync, attributes)
     if sync is not None or attributes:
-        raise TypeError(f'region takes a name in front of sync and attributes, not {name!r}')
+        raise TypeError(f'region needs a name before sync and attributes, not {name!r}')
     from gpu_tracker.regions.decorating import decorated  # noqa: PLC0415 - as above
 
     return decorated(name, lambda own_name: NamedRegion(own_name, None, attributes))

@@ -27,8 +27,8 @@ def decorated(function: Any, named: Callable[[str], Any]) -> Any:
         return type(function)(decorated(function.__func__, named))
     if isinstance(function, type) or not callable(function):
         raise TypeError(
-            f'region takes a name, or decorates a function or a method, not {function!r} ({type(function).__name__}); '
-            'put it below decorators that make something else of a function'
+            f'region needs a name, or a function or method to decorate, not {function!r} ({type(function).__name__}). '
+            'Put @region below decorators that do not return a function, such as @property'
         )
     name = str(getattr(function, '__qualname__', type(function).__qualname__))
     flags = flags_of(function)

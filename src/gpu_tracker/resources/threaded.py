@@ -179,7 +179,7 @@ class ThreadedReader:
             self._check(found)
             size = len(marshal.dumps(found))  # this fails where it is no plain data
             if size > _LARGEST:
-                raise ValueError(f'{size} bytes of figures are too many')  # noqa: TRY301 - as any other failure
+                raise ValueError(f'the figures are too large: {size} bytes')  # noqa: TRY301 - as any other failure
             self._published = found
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on without
             self._source = None

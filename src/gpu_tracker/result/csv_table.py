@@ -83,7 +83,7 @@ def _parsed(text: str) -> tuple[list[str], list[dict[str, str]]]:
         raise ValueError(f'its first line does not begin with {",".join(_FIRST)}')
     for row in rows:
         if None in row or None in row.values():
-            raise ValueError(f'line {rows.index(row) + 2} has not as many cells as there are columns')
+            raise ValueError(f'line {rows.index(row) + 2} has the wrong number of cells')
     return columns, rows
 
 

@@ -117,6 +117,8 @@ def _check(name: str, value: str, accepted: Collection[str]) -> None:
 
 def _fault(path: str, accepted: str, found: object) -> ReportError:
     if not path:
-        return ReportError(f'This is no report of gpu-tracker: it is no object, but {reprlib.repr(found)}')
+        return ReportError(
+            f'This is not a report of gpu-tracker: the JSON text is not an object, but {reprlib.repr(found)}'
+        )
     is_there = 'is missing' if found is None else f'is {reprlib.repr(found)}'
-    return ReportError(f'This is no report of gpu-tracker: {path} has to be {accepted}, but {is_there}')
+    return ReportError(f'This is not a report of gpu-tracker: {path} must be {accepted}, but {is_there}')

@@ -215,7 +215,7 @@ def job_folder(options: Given, name: str, value: object) -> str:
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise ParameterError(name, value, accepted)
     if options.tracking_file is not None:
-        raise ParameterError(name, value, 'left out with a tracking_file, which has the recording')
+        raise ParameterError(name, value, 'left out if tracking_file is given')
     path = os.path.abspath(options.expanded(name, value))
     there = path
     while not os.path.lexists(there):
@@ -232,7 +232,7 @@ def per_process(options: Given, name: str, value: object) -> bool:
     is_wanted = flag(options, name, value)
     is_recording = options.tracking_file is not None and not options.records_rows_only
     if is_wanted and not is_recording and options.job_folder is None:
-        raise ParameterError(name, value, 'False unless tracking_file is a recording')
+        raise ParameterError(name, value, 'False if no recording is written')
     return is_wanted
 
 
@@ -278,5 +278,5 @@ def as_uuids(flag: str, text: str) -> list[str]:
     """Read UUIDs with commas between them."""
     uuids = as_names(flag, text)
     if not all(uuids):
-        raise ParameterError(flag, text, 'UUIDs of GPUs with commas between them')
+        raise ParameterError(flag, text, 'UUIDs of GPUs, separated by commas')
     return uuids

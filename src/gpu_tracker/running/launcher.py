@@ -182,7 +182,7 @@ class CommandLauncher:
             while b'\n' not in self._rest:
                 piece = os.read(self._answers, 1 << 10)
                 if not piece:
-                    raise SamplerError('The process that launches the command was ended from outside.')
+                    raise SamplerError('The helper process that starts the command was killed.')
                 self._rest += piece
             line, _, self._rest = self._rest.partition(b'\n')
             word, *values = line.decode().split()

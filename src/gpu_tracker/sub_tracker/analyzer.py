@@ -77,7 +77,7 @@ class SubTrackingAnalyzer:
     @cached_property
     def _measured(self) -> Timepoints:
         if self._tracking_file is None:
-            raise SubTrackingError('tracking_file must be the path of a tracking file for this, not None')
+            raise SubTrackingError('this analysis needs a tracking file, but tracking_file is None')
         return timepoints.read_timepoints(self._tracking_file)
 
     @cached_property

@@ -110,13 +110,13 @@ def read_rows(path: str) -> Iterator[Row]:
     :raises SubTrackingError: if the file is damaged or of another kind; OSError: if it is unreadable.
     """
     if kind_of(path) == RECORDING:
-        advice = f"'gpu-tracker export {path} -f sub-tracking' makes a file of its regions"
-        raise SubTrackingError(f'{path} is a recording; {advice}')
+        advice = f"export its regions with 'gpu-tracker export {path} -f sub-tracking'"
+        raise SubTrackingError(f'{path} is a recording: {advice}')
     lines = read_lines(path)
     names = [str(name) for name in next(lines, [])]
     missing = [name for name in block_log.COLUMNS[:-1] if name not in names]
     if missing:
-        raise SubTrackingError(f'{path} is no sub-tracking file: it has no column {missing[0]!r}')
+        raise SubTrackingError(f'{path} is not a sub-tracking file: it has no column {missing[0]!r}')
     places = [names.index(name) if name in names else None for name in block_log.COLUMNS]
 
     def row(line: Sequence[object]) -> Row:
@@ -149,7 +149,8 @@ def paired(path: str, rows: Iterable[Row]) -> dict[str, BlockCalls]:
             calls.append((row.process_id, starts.pop(), row.timestamp))
         else:
             raise SubTrackingError(
-                f'{path} is damaged: process {row.process_id} stops {row.name!r} at {row.timestamp!r} without a start'
+                f'{path} is damaged: process {row.process_id} ends the code block {row.name!r} at '
+                f'{row.timestamp!r}, but never started it'
             )
     blocks = {
         name: BlockCalls([Call.single(start, stop) for _, start, stop in sorted(calls)])
@@ -207,7 +208,7 @@ def read_lines(path: str, table: str = 'data') -> Iterator[Sequence[object]]:
             connection.text_factory = lambda data: data.decode(errors='replace')
             is_there = "SELECT 1 FROM sqlite_master WHERE name = ? AND type = 'table'"  # no view, which may run forever
             if connection.execute(is_there, (table,)).fetchone() is None:
-                raise SubTrackingError(f'{path} is no file of gpu-tracker: it has no table {table!r}')
+                raise SubTrackingError(f'{path} is not a file of gpu-tracker: it has no table {table!r}')
             rows = connection.execute(f'SELECT * FROM {table} ORDER BY rowid')  # noqa: S608 - a name of our own
             yield [name for name, *_ in rows.description]
             yield from rows
@@ -225,7 +226,7 @@ def parsed(
     damaged: Sequence[object] | None = None
     for line in lines:
         if damaged is not None:
-            raise SubTrackingError(f'{path} is damaged: {",".join(map(str, damaged))!r} is not a row of it')
+            raise SubTrackingError(f'{path} is damaged: {",".join(map(str, damaged))!r} is not a valid row')
         try:
             found = parse(line)
         except (ValueError, IndexError):

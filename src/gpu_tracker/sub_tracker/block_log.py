@@ -167,7 +167,7 @@ def _must_go(path: str, names: tuple[str, ...], *, overwrite: bool) -> bool:
     if overwrite and names in {COLUMNS, COLUMNS[:-1]} and _is_old(path):
         return True
     if names != COLUMNS:
-        raise ValueError('it has other columns than a sub-tracking file')
+        raise ValueError('it does not have the columns of a sub-tracking file')
     return False
 
 

@@ -83,7 +83,7 @@ class TrackingComparison:
 
     def __init__(self, file_path_map: Mapping[str, str | os.PathLike[str]]) -> None:
         if not file_path_map:
-            raise ParameterError('file_path_map', file_path_map, 'the paths of results by the names of runs')
+            raise ParameterError('file_path_map', file_path_map, 'a mapping from names of runs to paths of results')
         self.results_map = {str(name): results.read_results(os.fsdecode(path)) for name, path in file_path_map.items()}
 
     def compare(self, statistic: str = 'mean') -> ComparisonResults:

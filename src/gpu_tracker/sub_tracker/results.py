@@ -136,8 +136,8 @@ def read_results(path: str) -> SubTrackingResults:
         return SubTrackingResults(_table(values['overall']), dict(values['static_data']), blocks)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise SubTrackingError(
-            f"{path} has no results in JSON, which 'gpu-tracker sub-track analyze -f json -o FILE' writes; pickles are"
-            ' not loaded, because that could run any code'
+            f"{path} has no results in JSON. Write the results with 'gpu-tracker sub-track analyze -f json -o FILE'. "
+            'Pickles are not loaded, because a pickle can run any code'
         ) from error
 
 

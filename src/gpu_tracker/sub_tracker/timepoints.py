@@ -87,7 +87,9 @@ def read_timepoints(path: str) -> Timepoints:
         lines = chain(islice(block_file.read_lines(path, 'static_data'), 2), lines)
     static_names, static, names = (list(map(_text, next(lines, ()))) for _ in range(3))
     if static_names[: len(UNITS)] != list(UNITS) or len(static) != len(static_names) or TIMESTAMP not in names:
-        raise SubTrackingError(f'{path} is no tracking file: it has not the columns {", ".join(UNITS)} and {TIMESTAMP}')
+        raise SubTrackingError(
+            f'{path} is not a tracking file: it lacks the columns {", ".join(UNITS)} and {TIMESTAMP}'
+        )
     place = names.index(TIMESTAMP)
 
     def row(line: Sequence[object]) -> list[float]:
@@ -108,7 +110,7 @@ def _of_recording(recording: Recording) -> Timepoints:
     try:
         static = [*units[:3], *[None] * 6] if totals is None else timepoints.static_values(totals, units)
     except (KeyError, TypeError) as error:
-        raise SubTrackingError(f'{recording.path} cannot be read: its totals are not those of a run') from error
+        raise SubTrackingError(f'{recording.path} cannot be read: its totals are invalid') from error
     convert = block_file.unix_time(recording)
 
     def rows() -> Iterator[list[float]]:

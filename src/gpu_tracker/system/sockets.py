@@ -126,7 +126,7 @@ def _listening(listener: socket.socket, place: tuple[str | int | bytes, ...] | b
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise AddressTakenError(f'{label} is taken by another program ("ss -lp" tells which)') from None
+            raise AddressTakenError(f'{label} is in use by another program ("ss -lp" shows which program)') from None
         raise AddressTakenError(f'cannot listen on {label}: {error.strerror}') from None
     return listener
 

@@ -60,7 +60,7 @@ def overlay(
                 by_key[panel.key] += [_Drawn(name, panel, line) for line in panel.lines if line.role == COMBINED][:1]
     shown = [lines for lines in by_key.values() if lines]
     if not shown:
-        raise RecordingError(f'the recordings have nothing to plot of {", ".join(keys)}')
+        raise RecordingError(f'the recordings have no data to plot for {", ".join(keys)}')
     drawn, axes, divisor = empty_figure(len(shown), *span_of([one.panel for lines in shown for one in lines]))
     colors = dict(zip(groups, cycle(COLORS.values()), strict=False))
     for axis, lines in zip(axes, shown, strict=True):

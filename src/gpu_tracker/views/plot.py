@@ -74,7 +74,7 @@ def plot(
     keys = keys_of(KEYS if only is None else only)
     panels = panels_of(recording, POINTS, start, stop, keys)
     if not panels:
-        raise RecordingError(f'{recording.path} has nothing to plot of {", ".join(keys)}')
+        raise RecordingError(f'{recording.path} has no data to plot for {", ".join(keys)}')
     begin, end = span_of(panels)
     drawn, axes, divisor = empty_figure(len(panels), begin, end)
     shading = shading_of(recording.regions)

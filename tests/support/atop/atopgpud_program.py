@@ -26,7 +26,7 @@ def said(errors: str) -> list[str]:
 
 def taken(what: str) -> str:
     """Return what is said where another program listens."""
-    return f'atopgpud: error: {what} is taken by another program ("ss -lp" tells which)'
+    return f'atopgpud: error: {what} is in use by another program ("ss -lp" shows which program)'
 
 
 def has_handler(process_id: int, number: signal.Signals) -> bool:

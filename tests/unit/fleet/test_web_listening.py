@@ -24,7 +24,7 @@ def test_a_port_that_is_taken_at_one_address_is_given_up_at_all():
     with socket.create_server(('127.0.0.1', 0)) as other:
         port = other.getsockname()[1]
         wanted = [address._replace(port=port, place=(address.host, port)) for address in of('127.0.0.3', '127.0.0.1')]
-        with pytest.raises(AddressTakenError, match=f'^port {port} of 127.0.0.1 is taken by another program'):
+        with pytest.raises(AddressTakenError, match=f'^port {port} of 127.0.0.1 is in use by another program'):
             listening_sockets(wanted)
     with socket.socket() as free:
         free.bind(('127.0.0.3', port))

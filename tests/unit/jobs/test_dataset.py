@@ -115,7 +115,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (folder / 'a.db').unlink()
     add_rank(folder, 'a', 0)
     (tmp_path / 'file').touch()
-    with pytest.raises(RecordingError, match=r'file is there already: a dataset is written into a folder of its own$'):
+    with pytest.raises(RecordingError, match=r'file exists already: choose a new folder for the dataset$'):
         write_dataset([str(folder)], str(tmp_path / 'file'))
     with pytest.raises(RecordingError, match=r'^cannot write .*/file/samples: Not a directory$'):
         write_dataset([str(folder)], str(tmp_path / 'file' / 'samples'))

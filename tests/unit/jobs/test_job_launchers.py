@@ -284,7 +284,7 @@ def test_braces_stand_for_what_is_known() -> None:
         (
             'x-{job}.json', identity(rank=1, node='n1'),
             (
-                '-o must be a path without {job}, since slurm does not set it: use {rank} or {node} or {pid}, '
+                '-o must be a path without {job}, since slurm does not set this value: use {rank} or {node} or {pid}, '
                 "not 'x-{job}.json'"
             ),
         ),
@@ -304,8 +304,9 @@ def test_a_path_that_all_ranks_would_write_is_refused() -> None:
     with pytest.raises(ParameterError) as refused:
         check_own_path('out/x.json', '-o', identity(rank=3, size=64))
     assert str(refused.value) == (
-        '-o must be a path with {rank} or {pid} in it, such as out/x-{rank}.json (this is rank 3 of 64, and all would '
-        "write the same file; --job=FOLDER makes one report), not 'out/x.json'"
+        '-o must be a path with {rank} or {pid} in it, such as out/x-{rank}.json (this is rank 3 of '
+        '64, and all processes would '
+        "write the same file), not 'out/x.json'. For one report of all processes, use --job=FOLDER"
     )
     with pytest.raises(ParameterError, match=r'such as x-\{job\}\.json'):
         check_own_path('x.json', '-o', identity(rank=0, size=1, array_task=7))

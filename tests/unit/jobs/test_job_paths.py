@@ -71,12 +71,18 @@ def test_the_date_is_that_of_the_local_time(monkeypatch: pytest.MonkeyPatch) -> 
         ('{pid}{0}', {}, "-o must be a path with {job}, {rank}, {node}, {pid} or {date}, not '{pid}{0}'"),
         (
             '{rank}', {'job': '1', 'node': 'n1'},
-            "-o must be a path without {rank}, since slurm does not set it: use {job} or {node} or {pid}, not '{rank}'",
+            (
+                '-o must be a path without {rank}, since slurm does not set this value: '
+                "use {job} or {node} or {pid}, not '{rank}'"
+            ),
         ),
-        ('{job}', {}, "-o must be a path without {job}, since slurm does not set it: use {pid}, not '{job}'"),
+        ('{job}', {}, "-o must be a path without {job}, since slurm does not set this value: use {pid}, not '{job}'"),
         (
             '{rank}', None,
-            "-o must be a path without {rank}, since no launcher started this: use {node} or {pid}, not '{rank}'",
+            (
+                "-o must be a path without {rank}, since no job launcher started this process: use "
+                "{node} or {pid}, not '{rank}'"
+            ),
         ),
     ],
 )  # fmt: skip
@@ -90,7 +96,8 @@ def test_the_folder_of_a_job_needs_an_id() -> None:
     with pytest.raises(ParameterError) as refused:
         expand('usage/{job}', '--job', place())
     assert str(refused.value) == (
-        '--job must be a path without {job}, since slurm does not set it: set GPU_TRACKER_JOB, or write a name, '
+        '--job must be a path without {job}, since slurm does not set this value: set '
+        'GPU_TRACKER_JOB, or write a name, '
         "not 'usage/{job}'"
     )
 
@@ -133,7 +140,8 @@ def test_a_path_that_others_would_write_as_well_is_refused(
         check_own_path(path, '--tf', place(**known))
     assert str(refused.value) == (
         f'--tf must be a path with {names} or {{pid}} in it, such as {example} '
-        f'(this is {whose}, and all would write the same file; --job=FOLDER makes one report), not {path!r}'
+        f'(this is {whose}, and all processes would write the same file), not {path!r}. '
+        'For one report of all processes, use --job=FOLDER'
     )
 
 
@@ -192,7 +200,7 @@ def test_the_tracker_replaces_them_by_the_identity_that_it_was_given(tmp_path: A
     with pytest.raises(ParameterError) as refused:
         Options(job=JobIdentity(launcher='dask'), job_folder='x/{rank}')
     assert str(refused.value) == (
-        "job_folder must be a path without {rank}, since dask does not set it: use {pid}, not 'x/{rank}'"
+        "job_folder must be a path without {rank}, since dask does not set this value: use {pid}, not 'x/{rank}'"
     )
 
 
@@ -201,10 +209,13 @@ def test_the_tracker_replaces_them_by_the_identity_that_it_was_given(tmp_path: A
     [
         ({'launcher': 'x'}, "not {'launcher': 'x'}"),
         ('x', "not 'x'"),
-        (JobIdentity(launcher=3), '(launcher of an identity cannot be 3), not JobIdentity('),
-        (JobIdentity(launcher='x', rank=-1), '(rank of an identity cannot be -1), not JobIdentity('),
-        (JobIdentity(launcher='x', rank=True), '(rank of an identity cannot be True), not JobIdentity('),
-        (JobIdentity(launcher='x', size=10**18), f'(size of an identity cannot be {10**18}), not JobIdentity('),
+        (JobIdentity(launcher=3), '(launcher in the identity of a rank cannot be 3), not JobIdentity('),
+        (JobIdentity(launcher='x', rank=-1), '(rank in the identity of a rank cannot be -1), not JobIdentity('),
+        (JobIdentity(launcher='x', rank=True), '(rank in the identity of a rank cannot be True), not JobIdentity('),
+        (
+            JobIdentity(launcher='x', size=10**18),
+            f'(size in the identity of a rank cannot be {10**18}), not JobIdentity(',
+        ),
     ],
 )
 def test_an_identity_that_is_none_is_refused(given_job: Any, reason: str) -> None:

@@ -282,10 +282,10 @@ def test_bounds_and_readings_add_up_as_far_as_they_were_there_at_once(spans: lis
 @pytest.mark.parametrize(
     ('content', 'reason'),
     [
-        ('', 'it is no JSON'),
-        ('[' * 100_000, 'it is no JSON'),
-        ('{}', 'it is no record of a rank'),
-        ('{"gpu_tracker_job_record": 2}', 'its version is 2, and this gpu-tracker reads 1'),
+        ('', 'it is not JSON'),
+        ('[' * 100_000, 'it is not JSON'),
+        ('{}', 'it is not the result of a rank'),
+        ('{"gpu_tracker_job_record": 2}', 'its format version is 2, but this gpu-tracker reads version 1'),
         ('{"gpu_tracker_job_record": 1}', 'its times or totals are missing'),
     ],
 )

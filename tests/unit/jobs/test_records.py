@@ -148,17 +148,20 @@ def test_any_bytes_are_a_record_or_refused(data: bytes, cut: int) -> None:
 @pytest.mark.parametrize(
     ('text', 'reason'),
     [
-        (b'\xff\xfe', 'it is no JSON'),
-        ('{"a": 1}{', 'it is no JSON'),
-        ('[' * 500_000, 'it is no JSON'),
-        ('{"a":' * 500_000, 'it is no JSON'),
-        ('9' * 5000, 'it is no JSON'),
-        ('null', 'it is no record of a rank'),
-        ('["gpu_tracker_job_record"]', 'it is no record of a rank'),
-        ('"gpu_tracker_job_record"', 'it is no record of a rank'),
-        ('{"gpu_tracker_job_record": 2, "started_unix": 1}', 'its version is 2, and this gpu-tracker reads 1'),
-        ('{"gpu_tracker_job_record": "1"}', "its version is '1', and this gpu-tracker reads 1"),
-        ('{"gpu_tracker_job_record": null}', 'its version is None, and this gpu-tracker reads 1'),
+        (b'\xff\xfe', 'it is not JSON'),
+        ('{"a": 1}{', 'it is not JSON'),
+        ('[' * 500_000, 'it is not JSON'),
+        ('{"a":' * 500_000, 'it is not JSON'),
+        ('9' * 5000, 'it is not JSON'),
+        ('null', 'it is not the result of a rank'),
+        ('["gpu_tracker_job_record"]', 'it is not the result of a rank'),
+        ('"gpu_tracker_job_record"', 'it is not the result of a rank'),
+        ('{"gpu_tracker_job_record": 2, "started_unix": 1}', (
+            'its format version is 2, but this '
+            'gpu-tracker reads version 1'
+        )),
+        ('{"gpu_tracker_job_record": "1"}', "its format version is '1', but this gpu-tracker reads version 1"),
+        ('{"gpu_tracker_job_record": null}', 'its format version is None, but this gpu-tracker reads version 1'),
         ('{"gpu_tracker_job_record": 1, "started_unix": -1, "updated_unix": 1}', 'its times or totals are missing'),
         ('{"gpu_tracker_job_record": 1, "started_unix": 1, "updated_unix": 1e12}', 'its times or totals are missing'),
         ('{"gpu_tracker_job_record": 1, "started_unix": NaN, "updated_unix": 1}', 'its times or totals are missing'),
@@ -166,8 +169,11 @@ def test_any_bytes_are_a_record_or_refused(data: bytes, cut: int) -> None:
             '{"gpu_tracker_job_record": 1, "started_unix": 1, "updated_unix": 1, "totals": []}',
             'its times or totals are missing',
         ),
-        ('{"gpu_tracker_job_record": 1, "job": 1}', 'an identity is an object'),
-        ('{"gpu_tracker_job_record": 1, "job": {"launcher": "x", "rank": 1.0}}', 'rank of an identity cannot be 1.0'),
+        ('{"gpu_tracker_job_record": 1, "job": 1}', 'the identity of a rank must be a JSON object'),
+        ((
+            '{"gpu_tracker_job_record": 1, "job": {"launcher": "x", "rank": '
+            '1.0}}'
+        ), 'rank in the identity of a rank cannot be 1.0'),
     ],
 )  # fmt: skip
 def test_what_is_refused_says_why(text: str | bytes, reason: str) -> None:
@@ -254,7 +260,7 @@ def test_what_is_no_regular_file_is_left_out_and_costs_no_descriptor(tmp_path: P
     assert problems[1] == 'folder-0.json is left out: Is a directory'
     assert problems[-2:] == [
         'socket.json is left out: No such device or address',
-        'zero.json is left out: it is no regular file',
+        'zero.json is left out: it is not a regular file',
     ]
 
 
@@ -277,11 +283,11 @@ def test_a_report_stands_for_its_start_record_and_the_other_way_round(tmp_path: 
         ('only-start', 0, True),
     ]
     assert problems == [
-        '.json is left out: it is no JSON',
-        '.start.json is left out: it is no JSON',
-        'newer-report.json is left out: its version is 2, and this gpu-tracker reads 1',
-        'nothing.json is left out: it is no JSON',
-        'nothing.start.json is left out: it is no JSON',
+        '.json is left out: it is not JSON',
+        '.start.json is left out: it is not JSON',
+        'newer-report.json is left out: its format version is 2, but this gpu-tracker reads version 1',
+        'nothing.json is left out: it is not JSON',
+        'nothing.start.json is left out: it is not JSON',
     ]
     report = merge(records, now=NOW, problems=problems)
     assert (report.ranks_started, report.never_started, report.is_lower_bound) == (4, (), True)
@@ -298,7 +304,7 @@ def test_names_of_files_that_no_encoding_has_are_named(tmp_path: Path) -> None:
         file.write('{')
     report = load_job(tmp_path)
     shown(report)
-    assert report.problems == ('\udcff\n\x1b[2J.json is left out: it is no JSON',)
+    assert report.problems == ('\udcff\n\x1b[2J.json is left out: it is not JSON',)
     assert '\x1b' not in str(report)
 
 
@@ -317,8 +323,8 @@ def test_a_recording_that_is_none_takes_nothing_from_the_report(tmp_path: Path) 
     found = [problem.replace(f'{tmp_path}/', '') for problem in report.problems]
     assert found[:3] == [
         'rank-0.db is not a gpu-tracker recording',
-        'rank-1.db is no regular file; a recording is one file',
-        'rank-2.db is no regular file; a recording is one file',
+        'rank-1.db is not a regular file, so it cannot be a recording',
+        'rank-2.db is not a regular file, so it cannot be a recording',
     ]
     assert found[3].startswith('.rank-3.partial.db ')
 

@@ -169,8 +169,8 @@ def test_the_rank_that_has_most_is_named(job: Merged) -> None:
 
 def test_every_file_that_could_not_be_read_is_named(job: Merged) -> None:
     assert len(job.problems) == 2 * EACH + EACH
-    assert all(problem.endswith(' is left out: it is no JSON') for problem in job.problems)
-    assert sum(problem.endswith('.start.json is left out: it is no JSON') for problem in job.problems) == EACH
+    assert all(problem.endswith(' is left out: it is not JSON') for problem in job.problems)
+    assert sum(problem.endswith('.start.json is left out: it is not JSON') for problem in job.problems) == EACH
     age, lost, silent = job.report.problems[:3]
     assert age == 'Figures of ranks that run are up to 5 s old.'
     names = [f'rank {run.rank}' for run in job.last.values() if run.state == 'lost']

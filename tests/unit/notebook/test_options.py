@@ -58,10 +58,10 @@ def test_the_report_and_the_variable() -> None:
 
 
 def test_an_unknown_option_is_named_with_those_that_are_known() -> None:
-    assert refused('--foo=1') == f'%track: unrecognized arguments: --foo=1; accepted are {ACCEPTED}'
+    assert refused('--foo=1') == f'%track: unrecognized arguments: --foo=1; accepted options: {ACCEPTED}'
     text = 'argument --sleep-time/--interval/--st: expected one argument'
-    assert refused('--st') == f'%track: {text}; accepted are {ACCEPTED}'
-    assert refused('--tf="a').endswith(f'; accepted are {ACCEPTED}')
+    assert refused('--st') == f'%track: {text}; accepted options: {ACCEPTED}'
+    assert refused('--tf="a').endswith(f'; accepted options: {ACCEPTED}')
 
 
 def test_a_text_that_is_no_number_is_refused() -> None:

@@ -307,7 +307,7 @@ def test_recordings_that_are_open_stay_open(tmp_path: Path) -> None:
 def test_a_recording_twice_in_a_group_is_refused(tmp_path: Path) -> None:
     path = run(tmp_path / 'a.db')
     os.link(path, tmp_path / 'link.db')
-    with pytest.raises(ParameterError, match='groups that have each recording once'):
+    with pytest.raises(ParameterError, match='groups without duplicate recordings'):
         compare({'old': [path, tmp_path / 'link.db'], 'new': [path]})
     assert figure(compare({'old': path, 'new': path}), RAM).ratio == 1
 

@@ -55,8 +55,8 @@ def test_a_run_with_other_figures_widens_the_table(tmp_path: Path) -> None:
     ('text', 'fault'),
     [
         ('notes\n', 'its first line does not begin with command,exit_code'),
-        ('command,exit_code,time\na,0\n', 'line 2 has not as many cells as there are columns'),
-        ('command,exit_code,time\na,0,1\nb,0,1,2\n', 'line 3 has not as many cells as there are columns'),
+        ('command,exit_code,time\na,0\n', 'line 2 has the wrong number of cells'),
+        ('command,exit_code,time\na,0,1\nb,0,1,2\n', 'line 3 has the wrong number of cells'),
         ('command,exit_code,time\n"a,0,1\n', 'unexpected end of data'),
     ],
 )

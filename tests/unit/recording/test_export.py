@@ -292,7 +292,7 @@ def test_what_is_read_is_never_overwritten(recording: Recording, tmp_path: Path,
         target.symlink_to(own)
     elif link == 'hard':
         os.link(own, target)
-    with pytest.raises(RecordingError, match='is the recording itself: it would be overwritten'):
+    with pytest.raises(RecordingError, match='is the recording itself: choose another path for the export'):
         recording.export(target, 'csv')
     assert own.read_bytes() == before
 

@@ -76,9 +76,7 @@ def test_reading_leaves_no_other_file(recording: Path) -> None:
     assert os.listdir(recording.parent) == ['run.db']
 
 
-OLD_FORMAT = (
-    " is not a recording of this version: it is in the format of gpu-tracker 5, which 'gpu-tracker sub-track' reads"
-)
+OLD_FORMAT = " is in the format of gpu-tracker 5: read the file with 'gpu-tracker sub-track'"
 
 
 def refusal(path: Path | str) -> str:
@@ -92,18 +90,18 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == f'{tmp_path} is no regular file; a recording is one file'
+    assert refusal(tmp_path) == f'{tmp_path} is not a regular file, so it cannot be a recording'
 
 
 def test_a_fifo_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / 'run.db')
-    assert refusal(tmp_path / 'run.db') == f'{tmp_path}/run.db is no regular file; a recording is one file'
+    assert refusal(tmp_path / 'run.db') == f'{tmp_path}/run.db is not a regular file, so it cannot be a recording'
 
 
 @pytest.mark.parametrize(
     ('content', 'said'),
     [
-        (b'', ' is empty; a recording has at least its tables, written before its run starts'),
+        (b'', ' is empty, so it is not a recording'),
         (b'hello', ' is not a gpu-tracker recording'),
         (b'SQLite format 3\0\x10', ' is not a gpu-tracker recording'),
         (b'ram_unit,gpu_ram_unit,time_unit\n', OLD_FORMAT),
@@ -143,7 +141,7 @@ def test_a_computed_column_gets_no_memory_without_end(recording: Path) -> None:
 def test_another_version_is_refused(recording: Path, version: int) -> None:
     change(recording, f'PRAGMA user_version = {version}')
     assert refusal(recording) == (
-        f'{recording} was written in version {version} of the format; this gpu-tracker reads version 1'
+        f'{recording} has version {version} of the recording format; this gpu-tracker reads version 1'
     )
 
 
@@ -178,35 +176,35 @@ def test_a_virtual_table_is_not_run(recording: Path) -> None:
     [
         (
             "UPDATE samples SET main_cpu = 'much' WHERE t = 3000000",
-            'is not a gpu-tracker recording: samples.main_cpu has a text where a whole number or nothing has to be',
+            'is not a gpu-tracker recording: samples.main_cpu has a text instead of a whole number or nothing',
         ),
         (
             'UPDATE samples SET main_cpu = 1e300 WHERE t = 3000000',
-            'is not a gpu-tracker recording: samples.main_cpu has a number where a whole number or nothing has to be',
+            'is not a gpu-tracker recording: samples.main_cpu has a number instead of a whole number or nothing',
         ),
         (
             "UPDATE regions SET name = x'00'",
-            'is not a gpu-tracker recording: regions.name has bytes where a text has to be',
+            'is not a gpu-tracker recording: regions.name has bytes instead of a text',
         ),
         (
             "UPDATE regions SET start = 'x'",
-            'is not a gpu-tracker recording: regions.start has a text where a whole number has to be',
+            'is not a gpu-tracker recording: regions.start has a text instead of a whole number',
         ),
-        ('UPDATE regions SET calls = 0', 'is not a gpu-tracker recording: a region was called 0 times'),
+        ('UPDATE regions SET calls = 0', 'is not a gpu-tracker recording: a region has the invalid number of calls 0'),
         (
             "UPDATE columns SET beyond = name WHERE name = 'main_cpu'",
-            'is not a gpu-tracker recording: two columns are defined by each',
+            'is not a gpu-tracker recording: the definitions of two columns refer to each',
         ),
         (
             "UPDATE columns SET beyond = 'nobody'",
-            'is not a gpu-tracker recording: two columns are defined by each other',
+            'is not a gpu-tracker recording: the definitions of two columns refer to each other',
         ),
         ("UPDATE columns SET small_unit = -1 WHERE name = 'main_cpu'", 'main_cpu has the invalid unit -1'),
         ("UPDATE columns SET small_unit = 9e999 WHERE name = 'main_cpu'", 'main_cpu has the invalid unit inf'),
         ("UPDATE columns SET name = 'x); DROP TABLE samples; --' WHERE position = 0", 'is not the name of a column'),
         ("UPDATE columns SET name = 'class' WHERE position = 0", "'class' is not the name of a column"),
         ("UPDATE columns SET name = 'nowhere' WHERE name = 'system_ram'", 'no such column: nowhere'),
-        ("UPDATE meta SET value = 'many' WHERE key = 'cores'", 'meta.cores has a text where'),
+        ("UPDATE meta SET value = 'many' WHERE key = 'cores'", 'meta.cores has a text instead of'),
         ("UPDATE meta SET value = '[1' WHERE key = 'totals'", 'meta.totals cannot be read'),
         ("UPDATE meta SET value = '[1]' WHERE key = 'totals'", 'meta.totals cannot be read'),
         ("UPDATE meta SET value = '[1]' WHERE key = 'command'", 'meta.command cannot be read'),
@@ -230,7 +228,10 @@ def test_sums_of_sums_that_grow_without_bound_are_refused(recording: Path) -> No
         change(
             recording, f"INSERT INTO columns VALUES ({100 + place}, '{name}', 'count', 'gauge', 1.0, '{beyond}', '')"
         )
-    assert refusal(recording) == f'{recording} is not a gpu-tracker recording: two columns are defined by each other'
+    assert (
+        refusal(recording)
+        == f'{recording} is not a gpu-tracker recording: the definitions of two columns refer to each other'
+    )
 
 
 @pytest.mark.parametrize('totals', ['\'{"seconds": []}\'', "json_set(value, '$.cpu.cores', 0)"])
@@ -314,7 +315,9 @@ def test_a_journal_that_names_another_file_is_not_run(recording: Path, tmp_path:
     magic = bytes.fromhex('d9d505f920a163d7')
     with open(f'{killed}-journal', 'ab') as journal:
         journal.write(bytes(4) + name + len(name).to_bytes(4) + (sum(name) & 0xFFFFFFFF).to_bytes(4) + magic)
-    assert refusal(killed) == f'{killed}-journal is no journal of a recording: it names another file'
+    assert (
+        refusal(killed) == f'{killed}-journal is not the journal of this recording, because it refers to another file'
+    )
     assert victim.read_text() == 'dear'
 
 

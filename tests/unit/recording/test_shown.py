@@ -208,7 +208,7 @@ def test_what_is_unknown_of_a_run_is_said(tmp_path: Path) -> None:
         '  samples     0 in 0.000 s\n'
         '  written by  N/A\n'
         '\n'
-        f'{tmp_path}/run.db has no result: its run ended before the first was recorded'
+        f'{tmp_path}/run.db has no result: the run ended before the first result was recorded'
     )
 
 

@@ -57,7 +57,7 @@ def test_of_a_run_that_was_killed_before_there_were_any_nothing_is(tmp_path: Pat
     path = write_recording(tmp_path / 'run.db', meta={'ended': None, 'totals': None})
     with load(path) as found, pytest.raises(RecordingError) as caught:
         found.summary()
-    assert str(caught.value) == f'{path} has no result: its run ended before the first was recorded'
+    assert str(caught.value) == f'{path} has no result: the run ended before the first result was recorded'
 
 
 def test_the_meta_of_a_run_is_typed(tmp_path: Path) -> None:

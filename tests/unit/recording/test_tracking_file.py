@@ -185,5 +185,5 @@ def test_it_is_another_file_than_that_of_the_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize('name', [None, 'run.csv'])
 def test_rows_of_processes_need_a_recording(tmp_path: Path, name: str | None) -> None:
     path = None if name is None else tmp_path / name
-    expected = 'per_process must be False unless tracking_file is a recording, not True'
+    expected = 'per_process must be False if no recording is written, not True'
     assert refusal(path, per_process=True) == expected

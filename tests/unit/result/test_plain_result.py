@@ -159,28 +159,28 @@ def test_what_is_no_json_is_refused(text: str | bytes) -> None:
 
 @pytest.mark.parametrize('text', ['null', '[]', '"text"', '12', 'NaN'])
 def test_json_that_is_no_object_is_no_report(text: str) -> None:
-    with pytest.raises(ValueError, match=r'^This is no report of gpu-tracker: it is no object, but '):
+    with pytest.raises(ValueError, match=r'^This is not a report of gpu-tracker: the JSON text is not an object, but '):
         ResourceUsage.from_json(text)
 
 
 @pytest.mark.parametrize(
     ('section', 'changes', 'fault'),
     [
-        ('max_ram', None, 'max_ram has to be an object, but is missing'),
-        ('max_ram', {'unit': 2}, 'max_ram.unit has to be a text, but is 2'),
-        ('max_ram', {'system': 'much'}, "max_ram.system has to be a number, but is 'much'"),
-        ('max_ram', {'system': True}, 'max_ram.system has to be a number, but is True'),
-        ('max_ram', {'system': float('nan')}, 'max_ram.system has to be a number, but is nan'),
-        ('max_ram', {'system': 10**400}, 'max_ram.system has to be a number, but is inf'),
-        ('max_ram', {'main': [1]}, 'max_ram.main has to be an object, but is [1]'),
+        ('max_ram', None, 'max_ram must be an object, but is missing'),
+        ('max_ram', {'unit': 2}, 'max_ram.unit must be a text, but is 2'),
+        ('max_ram', {'system': 'much'}, "max_ram.system must be a number, but is 'much'"),
+        ('max_ram', {'system': True}, 'max_ram.system must be a number, but is True'),
+        ('max_ram', {'system': float('nan')}, 'max_ram.system must be a number, but is nan'),
+        ('max_ram', {'system': 10**400}, 'max_ram.system must be a number, but is inf'),
+        ('max_ram', {'main': [1]}, 'max_ram.main must be an object, but is [1]'),
         ('cpu_utilization', {'main_n_threads': 1.5},
-         'cpu_utilization.main_n_threads has to be a whole number, but is 1.5'),
-        ('compute_time', {'time': None}, 'compute_time.time has to be a number, but is missing'),
+         'cpu_utilization.main_n_threads must be a whole number, but is 1.5'),
+        ('compute_time', {'time': None}, 'compute_time.time must be a number, but is missing'),
         ('compute_time', {'unit': 'years'},
-         "compute_time.unit has to be 'seconds' or 'minutes' or 'hours' or 'days', but is 'years'"),
-        ('energy', {'unit': 'joules', 'gpus': 3}, 'energy.gpus has to be a list, but is 3'),
+         "compute_time.unit must be 'seconds' or 'minutes' or 'hours' or 'days', but is 'years'"),
+        ('energy', {'unit': 'joules', 'gpus': 3}, 'energy.gpus must be a list, but is 3'),
         ('energy', {'unit': 'joules', 'gpus': [{'uuid': 'a', 'others_used_it': 1}]},
-         'energy.gpus[0].others_used_it has to be true or false, but is 1'),
+         'energy.gpus[0].others_used_it must be true or false, but is 1'),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_report_of_strangers_is_named(section: str, changes: dict | None, fault: str) -> None:
@@ -188,13 +188,13 @@ def test_what_is_wrong_in_a_report_of_strangers_is_named(section: str, changes: 
     report[section] = None if changes is None else report.get(section, {}) | changes
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole text is compared
         ResourceUsage.from_dict(report)
-    assert str(refused.value) == f'This is no report of gpu-tracker: {fault}'
+    assert str(refused.value) == f'This is not a report of gpu-tracker: {fault}'
 
 
 def test_a_reason_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"termination_reason has to be 'time_limit' or .*, but is 'boredom'"):
+    with pytest.raises(ValueError, match=r"termination_reason must be 'time_limit' or .*, but is 'boredom'"):
         ResourceUsage.from_dict(PLAIN | {'termination_reason': 'boredom'})
-    with pytest.raises(ValueError, match=r"exceeded_limits has to be 'time_limit' or .*, but is 'boredom'"):
+    with pytest.raises(ValueError, match=r"exceeded_limits must be 'time_limit' or .*, but is 'boredom'"):
         ResourceUsage.from_dict(PLAIN | {'exceeded_limits': ['time_limit', 'boredom']})
 
 
@@ -202,7 +202,7 @@ def test_what_is_nested_too_deep_is_refused() -> None:
     nested: object = 0
     for _ in range(100_000):
         nested = [nested]
-    with pytest.raises(ReportError, match=r'max_ram\.system has to be a number, but is \[\[\[\[\[\['):
+    with pytest.raises(ReportError, match=r'max_ram\.system must be a number, but is \[\[\[\[\[\['):
         ResourceUsage.from_dict(PLAIN | {'max_ram': PLAIN['max_ram'] | {'system': nested}})
 
 

@@ -117,7 +117,7 @@ def test_a_damaged_row_before_the_last_is_refused(tmp_path: Path, line: str):
     content = blocks.read_text().splitlines()
     blocks.write_text('\n'.join([*content[:2], line, *content[2:]]))
 
-    with pytest.raises(ValueError, match=f's.csv is damaged: {line!r} is not a row of it'):
+    with pytest.raises(ValueError, match=f's.csv is damaged: {line!r} is not a valid row'):
         SubTrackingAnalyzer(None, blocks).load_code_block_names()
 
 
@@ -127,7 +127,7 @@ def test_a_damaged_point_of_time_before_the_last_is_refused(tmp_path: Path, line
     content = tracking.read_text().splitlines()
     tracking.write_text('\n'.join([*content[:5], line, *content[5:]]))
 
-    with pytest.raises(ValueError, match=r't.csv is damaged: .* is not a row of it'):
+    with pytest.raises(ValueError, match=r't.csv is damaged: .* is not a valid row'):
         SubTrackingAnalyzer(tracking, tracking).read_static_data()
 
 
@@ -153,7 +153,7 @@ def test_without_a_tracking_file_there_are_blocks_only(tmp_path: Path):
     analyzer = SubTrackingAnalyzer(None, write_blocks(tmp_path / 's.csv', [(1, 'b', 0, 100.0)]))
 
     assert analyzer.load_code_block_names() == ['b']
-    with pytest.raises(ValueError, match='tracking_file must be the path of a tracking file for this, not None'):
+    with pytest.raises(ValueError, match='this analysis needs a tracking file, but tracking_file is None'):
         analyzer.sub_tracking_results()
 
 
@@ -169,7 +169,7 @@ def test_an_sqlite_file_that_would_run_something_is_refused(tmp_path: Path, stat
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute(statement)
 
-    with pytest.raises(ValueError, match=r'is no file of gpu-tracker'):
+    with pytest.raises(ValueError, match=r'is not a file of gpu-tracker'):
         SubTrackingAnalyzer(None, path).load_code_block_names()
 
 

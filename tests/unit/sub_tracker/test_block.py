@@ -231,7 +231,9 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: Path, caplog):
         pass
 
     assert path.read_text() == 'to,whom,it,concerns\n1,2,3,4\n'
-    assert caplog.messages == [f'Code blocks are not written to {path}: it has other columns than a sub-tracking file.']
+    assert caplog.messages == [
+        f'Code blocks are not written to {path}: it does not have the columns of a sub-tracking file.'
+    ]
 
 
 def test_a_table_of_something_else_is_left_alone(tmp_path: Path, caplog):
@@ -242,7 +244,9 @@ def test_a_table_of_something_else_is_left_alone(tmp_path: Path, caplog):
     with SubTracker('b', sub_tracking_file=path, overwrite=True):
         pass
 
-    assert caplog.messages == [f'Code blocks are not written to {path}: it has other columns than a sub-tracking file.']
+    assert caplog.messages == [
+        f'Code blocks are not written to {path}: it does not have the columns of a sub-tracking file.'
+    ]
 
 
 def test_a_file_that_is_removed_meanwhile_is_made_again(path: str):

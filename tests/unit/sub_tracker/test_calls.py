@@ -77,7 +77,7 @@ def test_a_stop_without_a_start_before_it_is_refused(rows: list[Row]):
     with pytest.raises(SubTrackingError) as caught:
         paired(rows)
 
-    assert str(caught.value) == "s.csv is damaged: process 1 stops 'b' at 0.5 without a start"
+    assert str(caught.value) == "s.csv is damaged: process 1 ends the code block 'b' at 0.5, but never started it"
 
 
 def test_rows_may_stand_in_any_order():

@@ -66,7 +66,7 @@ def test_a_pickle_is_refused_and_does_nothing(tmp_path: Path):
     path = tmp_path / 'results.pkl'
     path.write_bytes(pickle.dumps(Attack(tmp_path / 'harm')))
 
-    with pytest.raises(ValueError, match='pickles are not loaded, because that could run any code'):
+    with pytest.raises(ValueError, match='Pickles are not loaded, because a pickle can run any code'):
         TrackingComparison({'A': path})
 
     assert not (tmp_path / 'harm').exists()

@@ -102,7 +102,10 @@ def test_a_port_that_another_program_has():
         with pytest.raises(sockets.AddressTakenError) as caught:
             sockets.tcp_socket(address)
     assert isinstance(caught.value, GpuTrackerError)
-    assert str(caught.value) == f'port {address.port} of 127.0.0.1 is taken by another program ("ss -lp" tells which)'
+    assert (
+        str(caught.value)
+        == f'port {address.port} of 127.0.0.1 is in use by another program ("ss -lp" shows which program)'
+    )
 
 
 def test_a_port_is_free_at_once_after_a_daemon_that_has_closed_connections():
@@ -139,5 +142,5 @@ def test_the_name_of_a_unix_socket_that_another_program_has_and_that_is_free_aft
     name = f'test-{uuid.uuid4()}'
     with sockets.unix_socket(name), pytest.raises(sockets.AddressTakenError) as caught:
         sockets.unix_socket(name)
-    assert str(caught.value) == f'the socket @{name} is taken by another program ("ss -lp" tells which)'
+    assert str(caught.value) == f'the socket @{name} is in use by another program ("ss -lp" shows which program)'
     sockets.unix_socket(name).close()

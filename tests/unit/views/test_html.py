@@ -205,7 +205,7 @@ def test_a_recording_that_is_closed_or_has_no_result_says_so(tmp_path: Path) -> 
     assert Page(recording._repr_html_()).lines == [path, f'{path} is not open any more']
     early = write_recording(tmp_path / 'early.db', meta={'totals': None, 'ended': None})
     assert page_of(early).lines[0] == 'python train.py'
-    assert page_of(early).lines[2:] == [f'{early} has no result: its run ended before the first was recorded']
+    assert page_of(early).lines[2:] == [f'{early} has no result: the run ended before the first result was recorded']
 
 
 def test_only_so_many_regions_are_shown(tmp_path: Path) -> None:

@@ -274,11 +274,11 @@ class _Round:
         :raises ValueError: It is no regular file, or too large.
         """
         if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
-            raise ValueError('it is no regular file, or too large')
+            raise ValueError('it is not a regular file, or it is too large')
         opened = os.open(file.name, _FILE_FLAGS, dir_fd=file.handle)
         with open(opened, 'rb') as content:
             if not stat.S_ISREG(os.fstat(opened).st_mode):  # it may be another file by now
-                raise ValueError('it is no regular file')
+                raise ValueError('it is not a regular file')
             text = content.read(MOST_BYTES + 1)
         self._bytes -= min(len(text), self._bytes)
         if len(text) > MOST_BYTES:

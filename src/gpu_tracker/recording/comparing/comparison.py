@@ -128,7 +128,7 @@ class _Read(NamedTuple):
 def _without_doubles(group: str, runs: Run | Sequence[Run]) -> list[Run]:
     given = [runs] if isinstance(runs, (str, os.PathLike, Recording)) else list(runs)
     if not given:
-        raise ParameterError('groups', {group: []}, 'groups of one or more recordings')
+        raise ParameterError('groups', {group: []}, 'groups that each have at least one recording')
     found: dict[object, str] = {}
     for run in given:
         path = _path_of(run)
@@ -138,7 +138,7 @@ def _without_doubles(group: str, runs: Run | Sequence[Run]) -> list[Run]:
             continue  # whoever opens it says what is wrong
         identity = (status.st_dev, status.st_ino)
         if identity in found:
-            raise ParameterError('groups', {group: [found[identity], path]}, 'groups that have each recording once')
+            raise ParameterError('groups', {group: [found[identity], path]}, 'groups without duplicate recordings')
         found[identity] = path
     return given
 

@@ -53,7 +53,7 @@ def check_destination(recording: Recording, path: str) -> None:
         except OSError:
             is_own = os.path.realpath(own) == os.path.realpath(path)
         if is_own:
-            raise RecordingError(f'{path} is the recording itself: it would be overwritten')
+            raise RecordingError(f'{path} is the recording itself: choose another path for the export')
 
 
 def export_to(recording: Recording, path: str, format_name: str) -> None:

@@ -152,7 +152,7 @@ class Database:
         expected = ' or '.join(sorted(_NAMES[kind] for kind in allowed))
         found = _NAMES.get(type(value), type(value).__name__)
         return RecordingError(
-            f'{self.path} is not a gpu-tracker recording: {table}.{name} has {found} where {expected} has to be'
+            f'{self.path} is not a gpu-tracker recording: {table}.{name} has {found} instead of {expected}'
         )
 
     def _has(self, table: str, column: str) -> bool:

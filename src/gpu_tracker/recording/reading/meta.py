@@ -54,7 +54,7 @@ def plain(text: str) -> Any:  # noqa: ANN401 - whatever JSON says
     try:
         return json.loads(text)
     except RecursionError as error:
-        raise ValueError('it is nested too deeply') from error
+        raise ValueError('the JSON text is nested too deeply') from error
 
 
 def _value(database: Database, key: str, types: Types) -> Any:  # noqa: ANN401 - as the types say

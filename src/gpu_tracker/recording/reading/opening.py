@@ -67,22 +67,19 @@ def explanation(path: str, error: Exception, *, salvage: bool = False) -> Record
 def _check_header(path: str) -> None:
     """Raise RecordingError where the beginning of a file says that it is no recording of this version."""
     if not stat.S_ISREG(os.stat(path).st_mode):
-        raise RecordingError(f'{path} is no regular file; a recording is one file')
+        raise RecordingError(f'{path} is not a regular file, so it cannot be a recording')
     with open(path, 'rb') as file:
         begin = file.read(_SNIFFED)
     if not begin:
-        raise RecordingError(f'{path} is empty; a recording has at least its tables, written before its run starts')
+        raise RecordingError(f'{path} is empty, so it is not a recording')
     application, version = int.from_bytes(begin[68:72]), int.from_bytes(begin[60:64], signed=True)
     if begin.startswith(_OLD_CSV) or (application == 0 and b'static_data' in begin):
-        raise RecordingError(
-            f"{path} is not a recording of this version: it is in the format of gpu-tracker 5, which 'gpu-tracker"
-            " sub-track' reads"
-        )
+        raise RecordingError(f"{path} is in the format of gpu-tracker 5: read the file with 'gpu-tracker sub-track'")
     if not begin.startswith(_MAGIC) or application != schema.APPLICATION_ID:
         raise RecordingError(f'{path} is not a gpu-tracker recording')
     if version != schema.VERSION:
         raise RecordingError(
-            f'{path} was written in version {version} of the format; this gpu-tracker reads version {schema.VERSION}'
+            f'{path} has version {version} of the recording format; this gpu-tracker reads version {schema.VERSION}'
         )
 
 

@@ -22,7 +22,7 @@ def plain(value: object) -> Any:  # noqa: ANN401 - what JSON knows
         return [plain(inner) for inner in value]
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    raise TypeError(f'{type(value).__name__} is not in recordings')
+    raise TypeError(f'a recording cannot contain a value of type {type(value).__name__}')
 
 
 def text(value: object) -> str:

@@ -144,7 +144,7 @@ class Recording:
         """
         totals, units = self.meta.totals, self.meta.units
         if totals is None or units is None:
-            raise RecordingError(f'{self.path} has no result: its run ended before the first was recorded')
+            raise RecordingError(f'{self.path} has no result: the run ended before the first result was recorded')
         try:
             wanted: Any = totals
             ram, gpu_ram, time, cores = units
@@ -202,7 +202,7 @@ def read_columns(database: Database) -> tuple[tuple[Column, ...], list[StoredCol
         units[name] = float(small_unit)
         sums[name] = _NAME.findall(beyond)
     if len(units) < len(shown):
-        raise RecordingError(f'{database.path} is not a gpu-tracker recording: it has two columns of one name')
+        raise RecordingError(f'{database.path} is not a gpu-tracker recording: two columns have the same name')
     found = sums_in_sql(sums, database.path)
     if shown:
         names = ', '.join(column.name for column in shown)

@@ -105,7 +105,9 @@ def roll_back(copy: str) -> None:
         journal.seek(max(0, size - len(_JOURNAL_MAGIC)))
         if journal.read() == _JOURNAL_MAGIC:
             # SQLite would remove the file that is named there, whatever it is.
-            raise RecordingError(f'{copy}{_JOURNAL} is no journal of a recording: it names another file')
+            raise RecordingError(
+                f'{copy}{_JOURNAL} is not the journal of this recording, because it refers to another file'
+            )
     with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
         connection.execute('PRAGMA trusted_schema=OFF')
         try:
@@ -122,7 +124,9 @@ def fit_page_count(copy: str) -> None:
         page = int.from_bytes(header[16:18])
         page = _LARGEST_PAGE if page == 1 else page
         if not 0 < page <= size:
-            raise RecordingError(f'nothing can be read from {copy}: not even its first page is there')
+            raise RecordingError(
+                f'nothing can be read from {copy}, because even the first page of the database is incomplete'
+            )
         header[28:32] = (size // page).to_bytes(4)
         header[32:40] = bytes(8)  # the list of free pages leads to some that are gone
         header[92:96] = header[24:28]  # the count is valid

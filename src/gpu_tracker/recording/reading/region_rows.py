@@ -106,7 +106,7 @@ def read_regions(
     for row in rows:
         if row.calls < 1:
             raise RecordingError(
-                f'{database.path} is not a gpu-tracker recording: a region was called {row.calls} times'
+                f'{database.path} is not a gpu-tracker recording: a region has the invalid number of calls {row.calls}'
             )
         series = processes.get(row.pid, [])
         try:

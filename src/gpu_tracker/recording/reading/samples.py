@@ -223,7 +223,9 @@ def sums_in_sql(beyond: Mapping[str, Sequence[str]], path: str) -> dict[str, str
     while len(found) < len(beyond):
         ready = [name for name, others in beyond.items() if name not in found and found.keys() >= set(others)]
         if not ready or max(map(len, found.values()), default=0) > _LONGEST_SUM:
-            raise RecordingError(f'{path} is not a gpu-tracker recording: two columns are defined by each other')
+            raise RecordingError(
+                f'{path} is not a gpu-tracker recording: the definitions of two columns refer to each other'
+            )
         for name in ready:
             found[name] = f'({" + ".join([name, *(f"coalesce({found[other]}, 0)" for other in beyond[name])])})'
     return found

@@ -162,7 +162,7 @@ def test_what_cannot_be_opened_is_a_problem_and_a_warning(error: Exception, prob
     ('found', 'problem'),
     [
         ({'seconds': object()}, 'ValueError: unmarshallable object'),
-        ({'notes': ['x' * 2_000_000]}, r'ValueError: 20000\d\d bytes of figures are too many'),
+        ({'notes': ['x' * 2_000_000]}, r'ValueError: the figures are too large: 20000\d\d bytes'),
         (None, r'TypeError: .*'),
     ],
 )
