@@ -6,7 +6,6 @@ import re
 import tomllib
 from dataclasses import asdict
 from pathlib import Path
-from textwrap import dedent
 
 import pytest
 
@@ -17,7 +16,9 @@ from gpu_tracker.advice.site import VARIABLE, Site, read_site
 from gpu_tracker.advice.thresholds import Thresholds
 
 RULES = ('time_limit', 'swapped')
-PAGE = (Path(__file__).parents[3] / 'docs' / 'reading.rst').read_text()
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / 'docs' / 'reading.rst').read_text()
+DEFAULTS = ROOT / 'deploy' / 'advice.toml'
 NEAR = Facts(seconds=850, time_limit_seconds=1000, exit_code=0)
 
 
@@ -26,10 +27,9 @@ def site_of(folder: Path, text: str) -> Site:
     return read_site(RULES, str(folder / 'advice.toml'))
 
 
-def test_the_documentation_has_all_rules_and_default_thresholds() -> None:
-    (block,) = re.findall(r'code-block:: toml\n\n((?:\n|   .*\n)+)', PAGE)
-    file = tomllib.loads(dedent(block))
-    assert file['thresholds'] == asdict(Thresholds())
+def test_the_documentation_has_all_rules_and_a_file_all_default_thresholds() -> None:
+    assert tomllib.loads(DEFAULTS.read_text())['thresholds'] == asdict(Thresholds())
+    assert read_site(RULES, str(DEFAULTS)) == Site()
     names = [rule.__name__ for rule in ALL_RULES]
     assert re.findall(r'^``(\w+_\w+|swapped)``$', PAGE, re.MULTILINE) == names
 
