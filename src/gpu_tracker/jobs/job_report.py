@@ -30,15 +30,15 @@ class RankReport:
         did not start).
     :ivar exit_code: Exit code of the rank, or -n if signal n ended the rank. ``signal`` is the signal's name.
     :ivar started: Start of the rank, in seconds since 1970. ``updated`` is the time of the last update.
-    :ivar seconds: Recorded run time of the rank.
+    :ivar seconds: Recorded run time.
     :ivar cpu_seconds: CPU time. ``max_cores`` is the most cores used at once.
     :ivar max_ram: Peak RAM, as :class:`.Bounded`.
     :ivar max_gpu_ram: Peak GPU RAM.
     :ivar gpu_utilization: Mean utilization in percent, summed over the rank's GPUs.
     :ivar read: Data read from storage (section ``io``). ``written`` is data written to storage.
     :ivar recording: Path of the rank's recording.
-    :ivar figures: More figures by name, such as ``io.combined.read``. ``lower_bounds`` names figures that may be too
-        low.
+    :ivar figures: Dictionary of more figures, such as ``io.combined.read``. ``lower_bounds`` names figures that may be
+        too low.
     :ivar termination_reason: Limit that ended the rank. ``exceeded_limits`` are limits exceeded just before the end.
     :ivar own_group_memory_peak: Peak memory of the control group that ``--cgroup`` created for the rank.
     :ivar batch_system: ``slurm``, ``kubernetes``, ``docker`` or None.
@@ -205,8 +205,8 @@ class JobReport:
     :ivar imbalance: One :class:`.Imbalance` for each compared figure of each job step.
     :ivar regions: One :class:`.JobRegion` for each region in the recordings.
     :ivar oom_kills: One :class:`.GroupKills` for each control group that ran out of memory.
-    :ivar figures: More figures by name, such as ``io.combined.read``: sums over ranks, or the highest value of any
-        rank.
+    :ivar figures: Dictionary of more figures, such as ``io.combined.read``: sums over ranks, or the highest value of
+        any rank.
     :ivar lower_bounds: Names of figures that may be too low.
     :ivar problems: Warnings about missing or unreliable data.
     :ivar advice: :class:`.Advice` for the next job, as ``gpu-tracker merge`` prints it.

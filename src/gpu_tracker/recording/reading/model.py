@@ -25,7 +25,7 @@ class Meta:
         ``start_monotonic_us`` on the monotonic clock.
     :ivar interval: Sampling interval in seconds.
     :ivar units: Units of RAM, GPU RAM and time, and the tracker's parameter ``n_expected_cores``.
-    :ivar sections: Requested sections, such as ``io`` or ``energy``.
+    :ivar sections: Requested optional sections of the result, such as ``io``.
     :ivar root_pid: Process ID of the tracked process.
     :ivar totals: Result of the run as a dictionary, in bytes, seconds, percent and joules.
     :ivar ended: ``stopped`` after a normal end, ``abandoned`` if the tracker was killed, None if no end was recorded.
@@ -204,7 +204,7 @@ class Region:
     """One call of a region (a named part of a program), or the sum of many calls, in bytes and seconds.
 
     A region has ``id``, ``parent_id`` (enclosing region), ``name``, ``attributes``, ``process_id``, ``thread_id`` and
-    the asyncio ``task``. If ``is_folded`` is true, the region is a sum of many calls, and ``cpu``, ``io`` and
+    the asyncio ``task``. If ``is_folded`` is true, the object is a sum of many calls, and ``cpu``, ``io`` and
     ``energy`` are estimates.
 
     :ivar start: Start of the region, in seconds since the first sample.

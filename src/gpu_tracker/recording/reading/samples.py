@@ -49,7 +49,7 @@ class Samples:
 
     ``t`` is the time in seconds since the first sample. ``Recording.columns`` explains the other fields.
 
-    :ivar names: Field names of a sample, beginning with ``t``.
+    :ivar names: Names of all fields of a sample.
     """
 
     def __init__(self, database: Database, columns: Sequence[StoredColumn], since: int | None, until: int) -> None:
