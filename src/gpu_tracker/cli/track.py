@@ -47,7 +47,7 @@ Options:
                           Otherwise a short report goes to standard error.
 {common}
   --time-limit=<time>     End the command and everything it started after this time,
-                          such as 90 (seconds), 30m or 1.5h. See Limits below.
+                          such as 90 (seconds), 30m or 1.5h.
 
 More options:
   --json                  The same as --format=json.
@@ -90,9 +90,6 @@ others) sets job, rank and node.
 Environment variables set defaults: GPU_TRACKER_FORMAT=json, GPU_TRACKER_QUIET=1,
 GPU_TRACKER_SLEEP_TIME=0.1. A default that does not fit other options is ignored.
 -e, --pid, -o and --job have no variable.
-
-Limits: the command and everything it started get SIGTERM at a limit, daemons too.
-CPU time and memory are checked at each sample (--sleep-time).
 
 Other commands:
   gpu-tracker gpus        Show the GPUs of this machine. Also: gpu-tracker ls.
