@@ -91,6 +91,8 @@ def available_gpus(
     :param uuid: Return UUIDs instead of indices, also of MIG devices.
     :param exclude: GPUs to leave out: indices, UUIDs or beginnings of UUIDs. ``5:0`` is MIG device 0 of GPU 5.
     :param gpu_brand: GPU vendors to choose from, as in :class:`~gpu_tracker.Tracker`.
+    :raises ValueError: if a parameter has an invalid value.
+    :raises gpu_tracker.errors.ClaimsError: if the claims cannot be read.
     :raises gpu_tracker.errors.GpuError: if the GPU driver does not work.
     """
     request = make_request(

@@ -66,6 +66,8 @@ class Comparison:
 
         The condition ``compute_time > +5 %`` applies if the time grew by more than 5 % compared with the first group.
         See :doc:`ci` for more conditions.
+
+        :raises ValueError: if the condition is invalid.
         """
         return check(expression, [*self.figures, *self.figures_by_gpu], self.incomplete)
 
@@ -89,6 +91,7 @@ def compare(groups: Mapping[str, Run | Sequence[Run]], *, salvage: bool = False)
     :param groups: A dictionary of two or more groups. Keys are names, values are lists of recordings: paths, or results
         of :func:`gpu_tracker.load`.
     :param salvage: Read damaged recordings as far as possible.
+    :raises ValueError: if there are fewer than two groups, or a group has no recording or one recording twice.
     :raises RecordingError: if a recording cannot be read.
     """
     if len(groups) < 2:  # noqa: PLR2004 - to compare

@@ -174,6 +174,7 @@ class Recording:
             (default: all panels with data).
         :param start: Start of the plot, in seconds since the first sample.
         :param stop: End of the plot.
+        :raises ValueError: if a panel does not exist.
         :raises RecordingError: if matplotlib is not installed.
         """
         return make('recording as picture', self, only, start, stop)
