@@ -49,7 +49,7 @@ def test_a_page_reads_as_written() -> None:
     text = shown(FOLDER / 'gpu-tracker-export.1')
     assert 'gpu-tracker-export - writes a recording in the format of another program' in text
     assert 'SYNOPSIS gpu-tracker export [<file>] --format=<format> [options]' in text
-    assert 'Write one of these formats: csv the samples, with one line for each jsonl the whole recording' in text
+    assert 'Write one of these formats: csv one line for each sample jsonl the whole recording' in text
 
 
 def test_ls_is_gpus() -> None:

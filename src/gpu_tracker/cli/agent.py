@@ -47,9 +47,9 @@ Options:
                         launches, memory and failed calls. This needs
                         --export-processes, the library libbpf and the right to load
                         BPF programs.
-  --jobs=<folder>       Also report ranks on this machine of jobs that were started
-                        with gpu-tracker --job=<folder>. Give the same folder, or a
-                        folder that contains several such folders.
+  --jobs=<folder>       Also report the ranks that run on this machine with
+                        gpu-tracker --job=<folder>. Give the same folder here, or a
+                        folder that contains several job folders.
   -h --help             Print this text.
   -v --version          Print the version.
 

@@ -34,8 +34,9 @@ Options:
   -n --count=<n>             Choose exactly this number of free GPUs. If fewer are
                              free, exit with code 1.
   --max-used-percent=<p>     Choose GPUs with at most this percentage of their
-                             memory in use. Without --max-utilization, processes and
-                             utilization then do not matter.
+                             memory in use. If you give this option without
+                             --max-utilization, only memory decides whether a GPU is
+                             free.
   --max-utilization=<p>      Choose GPUs with at most this utilization, in percent.
   --allow=<names>            Count a GPU as free even if these programs compute on
                              it. Separate the names by commas.
@@ -44,14 +45,13 @@ Options:
   --max-temperature=<c>      Choose GPUs with at most this temperature, in degrees
                              Celsius.
   --order=<order>            Choose GPUs in this order: index, free (most free
-                             memory first) or power (highest power limit first). The
-                             default is free, but index if --max-used-percent is
-                             given without --max-utilization.
+                             memory first) or power (highest power limit first).
+                             Default: free, or index if only memory decides whether
+                             a GPU is free.
   --gpu-brand, --gb=<brand>  Choose only GPUs of these brands, separated by commas:
                              nvidia, amd, intel, or drm for all GPUs without
-                             NVIDIA's own driver. By default, if the machine has
-                             dedicated GPUs of several brands, only the first of
-                             these brands is used.
+                             NVIDIA's own driver. Default: the first brand in this
+                             list with a dedicated GPU in this machine.
   --uuid                     Print UUIDs instead of indices, for MIG devices too.
   --exclude=<gpus>           Choose none of these GPUs: indices or UUIDs, separated
                              by commas.

@@ -31,8 +31,8 @@ Options:
                         URL instead of from agents. Example: http://localhost:9090.
   --prometheus-token-file=<file>  Send the bearer token in this file with each
                         request to Prometheus.
-  --prometheus-ca=<file>  Accept certificates of the Prometheus server from the
-                        authorities in this PEM file.
+  --prometheus-ca=<file>  Trust the certificate authorities in this PEM file for the
+                        connection to Prometheus.
   --st, --interval=<s>  Poll the hosts at this interval, from 0.5 to 60 seconds.
                         Default: the value in the TOML file, else 5.
   --deadline=<s>        Wait at most this number of seconds for the hosts' answers

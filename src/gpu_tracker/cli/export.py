@@ -15,7 +15,7 @@ Usage:
 
 Options:
   -f --format=<format>  Write one of these formats:
-                          csv           the samples, with one line for each
+                          csv           one line for each sample
                           jsonl         the whole recording as JSON Lines
                           parquet       the samples (needs pyarrow or polars)
                           chrome-trace  samples and regions, for ui.perfetto.dev

@@ -24,9 +24,9 @@ Usage:
   gpu-tracker ls [options]
 
 Options:
-  --activity            Add the activity of Hopper and newer NVIDIA GPUs: use of
-                        SMs, occupancy, tensor cores and memory bandwidth. The first
-                        reading takes a second.
+  --activity            Also show the activity of Hopper and newer NVIDIA GPUs: use
+                        of SMs, occupancy, tensor cores and memory bandwidth. The
+                        first reading takes a second.
   -f --format=<format>  Print the GPUs as text (a table) or as json. [default: text]
   --json                The same as --format=json.
   --gpu-brand, --gb=<brand>  Show only GPUs of these brands, separated by commas:
@@ -36,8 +36,8 @@ Options:
                         one JSON object per line.
   --st, --interval=<s>  With --watch, refresh the table at this interval, in
                         seconds. [default: 2]
-  --no-color            Print no colours. Setting the variable NO_COLOR has the same
-                        effect. Colours need the package rich.
+  --no-color            Print no colours. Setting the environment variable NO_COLOR
+                        has the same effect. Colours need the package rich.
   -h --help             Print this text.
   -v --version          Print the version.
 

@@ -28,8 +28,8 @@ Options:
   --json                The same as --format=json.
   -o --output=<path>    Write to this file instead of standard output. For
                         parquet, give the path of a new folder.
-  --recordings          Read all recordings of the job. Each takes a few
-                        milliseconds, so by default gpu-tracker reads no
+  --recordings          Read all recordings of the job. Each recording takes a
+                        few milliseconds, so by default gpu-tracker reads no
                         recordings if there are more than 2,000.
   --no-recordings       Read no recordings, which is faster. The report then has
                         no regions. For the RAM of several ranks together, the

@@ -30,8 +30,10 @@ Options:
   --only=<panels>        Draw only these panels, separated by commas: ram, cpu,
                          gpu_ram, gpu, gpu_activity, io, power. Default: all
                          panels with recorded figures.
-  --from=<seconds>       Start this number of seconds after the first sample.
-  --to=<seconds>         End this number of seconds after the first sample.
+  --from=<seconds>       Start the picture this number of seconds after the
+                         first sample.
+  --to=<seconds>         End the picture this number of seconds after the first
+                         sample.
   --salvage              Read a damaged or truncated file as far as possible.
   -h --help              Print this text.
   -v --version           Print the version.

@@ -47,12 +47,12 @@ Options:
   --st, --interval=<seconds>  Show the figures of --live at this interval, in
                         seconds, at least 0.1. [default: 1]
   -o --output=<file>    Write the report to this file. Default: standard output.
-  --top=<n>             Show this number of CUDA kernels of each process with the
-                        most launches, and this number with the most time. The JSON
+  --top=<n>             For each process, show this number of CUDA kernels with the
+                        most launches, and as many with the most time. The JSON
                         report has more kernels. [default: 5]
-  --library=<path>      Trace this library, or this program that contains CUDA's
-                        functions, from the first call on.
-  --limit=<limit>       Change a limit on what the probe stores, such as kernels=32768.
+  --library=<path>      Trace this CUDA library from the first call on. If CUDA is
+                        linked into a program, give the path of the program.
+  --limit=<limit>       Change how much the probe may store, such as kernels=32768.
                         The documentation explains the limits. The defaults are:
 {LIMITS}
   -h --help             Print this text.

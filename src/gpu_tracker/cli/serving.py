@@ -49,8 +49,8 @@ _LINES = """\
 
 COMMANDS_LINES = """\
   --commands=<what>     Show this part of command lines: program (only the names of
-                        program and script), full (also arguments, which may contain
-                        passwords) or none. Default: program.
+                        the program and its script), full (also arguments, which may
+                        contain passwords) or none. Default: program.
 """
 
 

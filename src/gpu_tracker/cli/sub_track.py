@@ -40,8 +40,8 @@ Options:
                         .sqlite.
   -p --path=<path>      Combine this file, or all files in this folder with the
                         ending of the new file. You can repeat this option.
-  -m --map=<name=file>  Compare the results of this run: the name of the run, and
-                        the file with its results. You can repeat this option.
+  -m --map=<name=file>  Compare this run: give its name and the file with its
+                        results. You can repeat this option.
   --stat=<statistic>    Compare this statistic: min, max, mean or std. Default:
                         mean.
   --cconfig=<file>      Read what to compare from this JSON file: "file_path_map"

@@ -34,9 +34,9 @@ Usage:
   gpu-tracker --pid=<pid> [options]
 
 Options:
-  -e --execute=<command>  Run this shell command, in quotes. Without -e, put --
-                          before a program whose name is a command of gpu-tracker,
-                          such as report, or begins with a dash.
+  -e --execute=<command>  Run this shell command, in quotes. Without -e, write the
+                          program after the options. Put -- before a program that is
+                          named like a command of gpu-tracker, such as report.
   --pid=<pid>             Track the running process with this ID, until the process
                           ends or you press Ctrl-C.
   -o --output=<file>      Write the report to this file. The name - means standard
@@ -44,7 +44,7 @@ Options:
   -f --format=<format>    The format of the report: text, json, summary (at most
                           twelve lines) or csv (a header line and a line of
                           figures). The default with -e, --pid or -o is text.
-                          Otherwise a short report goes to standard error.
+                          Without them, it is a short report on standard error.
 {common}
   --time-limit=<time>     End the command and everything it started after this time,
                           such as 90 (seconds), 30m or 1.5h.
@@ -53,8 +53,9 @@ More options:
   --json                  The same as --format=json.
   --append                With --format=csv, add a line for this run to the table in
                           the file of --output.
-  --tconfig=<file>        Read parameters of the Python class Tracker from this JSON
-                          file. Options on the command line override the file.
+  --tconfig=<file>        Set options with this JSON file. Its keys are parameters
+                          of the Python class Tracker. Options on the command line
+                          override the file.
 {of_tracker}
   --cgroup                Run the command in its own control group (Linux, if
                           possible), and also report the figures of the group.
@@ -66,16 +67,16 @@ More options:
                           Linux kernel enforces this limit.
   --gpu-memory-limit=<size>  End the command if its processes together use more GPU
                           memory than this size.
-  --kill-after=<time>     When a limit ends the command, send SIGKILL this long
-                          after SIGTERM. Default: 10s.
+  --kill-after=<time>     A limit ends the command with SIGTERM, and after this time
+                          with SIGKILL. Default: 10s.
   --live                  Show current figures in the terminal during the run.
-                          Output of the program to the terminal goes to a log file.
+                          Terminal output of the program goes to a log file instead.
   --no-advice             Print no advice for the next run.
   --verbose               Also report how the sampling worked: number of samples,
                           delays, CPU cost, and reasons why figures may be too low.
-  --keep                  Keep a recording of the run, for gpu-tracker runs. This is
-                          the default on Linux, except with -e or --pid, in jobs and
-                          in CI.
+  --keep                  Keep a recording of the run, which gpu-tracker runs lists.
+                          This is the default on Linux, except with -e or --pid, in
+                          jobs and in CI.
   --no-keep               Keep no recording of the run. To make this the default,
                           set GPU_TRACKER_KEEP=0.
   -q --quiet              Print only errors, the status of a failed command, and the

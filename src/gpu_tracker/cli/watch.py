@@ -20,8 +20,8 @@ Usage:
 A process is tracked into a temporary file while it is watched.
 
 Options:
-  --no-color            Print no colours. Setting the variable NO_COLOR has the
-                        same effect.
+  --no-color            Print no colours. Setting the environment variable
+                        NO_COLOR has the same effect.
   -h --help             Print this text.
   -v --version          Print the version.
 

@@ -187,7 +187,7 @@ OPTIONS = (
         'unit',
         default='gigabytes',
         in_notebook=True,
-        help='The unit of GPU RAM, such as GiB or auto. --ram-unit lists all units.',
+        help='The unit of GPU RAM, such as GiB or auto. See --ram-unit for all units.',
     ),
     Option(
         'time_unit',
@@ -196,8 +196,8 @@ OPTIONS = (
         'unit',
         default='hours',
         in_notebook=True,
-        help='The unit of time: s, min, h or d, or seconds, minutes, hours or days. With auto, each time '
-        'has a unit that fits its length.',
+        help='The unit of time: s, min, h or d, or a whole word: seconds, minutes, hours or days. With auto, each '
+        'time has a unit that fits its length.',
     ),
     Option(
         'n_expected_cores',
@@ -206,8 +206,8 @@ OPTIONS = (
         'cores',
         read=checks.as_cores,
         in_notebook=True,
-        help='The number of cores that count as 100 % CPU of the hardware. The word allowed means the cores that '
-        'CPU affinity and control groups allow. Default: all cores of the machine.',
+        help='CPU utilization of the hardware is 100 % if this number of cores is busy. The word allowed means the '
+        'cores that CPU affinity and control groups allow. Default: all cores of the machine.',
     ),
     Option(
         'gpu_uuids',
@@ -216,7 +216,7 @@ OPTIONS = (
         'uuids',
         read=checks.as_uuids,
         in_notebook=True,
-        help='Report the GPU utilization only of GPUs with these UUIDs, separated by commas. Default: all GPUs.',
+        help='Report GPU utilization only for the GPUs with these UUIDs, separated by commas. Default: all GPUs.',
     ),
     Option(
         'gpu_brand',
@@ -224,7 +224,7 @@ OPTIONS = (
         ('--gpu-brand', '--gb'),
         'brand',
         help='Measure only GPUs of these brands, separated by commas: nvidia, amd, intel, or drm for all GPUs without '
-        "NVIDIA's own driver. Default: all GPUs, but an integrated GPU only once the program uses its memory.",
+        "NVIDIA's own driver. Default: all GPUs, with integrated GPUs only if the program uses their memory.",
     ),
     Option(
         'max_overhead_percent',
@@ -233,15 +233,16 @@ OPTIONS = (
         'percent',
         read=checks.as_percent,
         in_notebook=True,
-        help='The most CPU time for sampling, in percent of one core. Above this limit, gpu-tracker skips samples.',
+        help='Limit the CPU time for sampling to this percentage of one core. Above the limit, gpu-tracker skips '
+        'samples.',
     ),
     Option(
         'cuda',
         checks.flag,
         ('--cuda',),
         default=False,
-        help='Also report CUDA calls: kernel launches, memory and streams. This needs the library libbpf and the right '
-        'to load BPF programs.',
+        help='Also report CUDA calls, such as kernel launches and memory allocations. This needs the library libbpf '
+        'and the right to load BPF programs.',
     ),
     Option(
         'sections',
@@ -271,7 +272,7 @@ OPTIONS = (
         read=checks.as_path,
         in_notebook=True,
         help='Record the run in this file, which gpu-tracker show, report and plot can read. A .csv file has only '
-        'samples, and these commands cannot read it.',
+        'samples, and these commands cannot read CSV files.',
     ),
     Option(
         'job_folder',
