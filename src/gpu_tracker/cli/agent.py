@@ -32,10 +32,10 @@ Options:
   --st, --interval=<s>  Read the GPUs at this interval, from 0.1 to 3600 seconds. If
                         no request comes for a minute, the agent waits at least 6
                         seconds between readings. [default: 2]
-  --config=<file>       Read the hosts for the page /cluster_status from this file:
-                        the TOML file of a dashboard, or a file in nvgpu's format,
-                        such as AGENTS = ['self', 'http://node02:1080']. AGENTS = []
-                        switches the page off. By default, the variable
+  --config=<file>       Read the hosts for the page /cluster_status from this file.
+                        The file is the TOML file of a dashboard, or has nvgpu's
+                        format, such as AGENTS = ['self', 'http://node02:1080'].
+                        AGENTS = [] switches the page off. By default, the variable
                         NVGPU_CLUSTER_CFG names the file, or the page shows only
                         this machine.
 {serving.COMMANDS_LINES}  --export-processes    Export the GPU memory of each process to Prometheus.
@@ -53,10 +53,10 @@ Options:
   -h --help             Print this text.
   -v --version          Print the version.
 
-Paths: / is a page, /api/v1/host is JSON, /metrics is for Prometheus, /gpu_status and
-/cluster_status are nvgpu's, and /healthz needs no token. Messages go to
-standard error. SIGHUP reloads certificates, the token and the hosts. Exit code 125:
-an option is wrong, or the port is taken.
+Paths: / is a page for browsers, /api/v1/host is JSON, /metrics is for Prometheus,
+/gpu_status and /cluster_status are for nvgpu, and /healthz needs no token. Messages go
+to standard error. SIGHUP reloads certificates, the token and the hosts. Exit code 125:
+an option is wrong, or another program uses the port.
 """
 
 

@@ -26,8 +26,8 @@ Options:
   --daemon              Run in the background after a successful start.
   -f --foreground       Stay in the foreground. This is the default. The option
                         exists because unit files of atop's own daemon contain it.
-  --host=<host>         Listen on this name or address for atop 2.4 to 2.12. Every
-                        client that connects can read which processes use which GPU.
+  --host=<host>         Listen on this name or address for atop 2.4 to 2.12. All
+                        clients can then read which processes use which GPU.
                         [default: 127.0.0.1]
   --port=<port>         Listen on this TCP port. With 0, the system chooses a free
                         port. atop itself connects only to port 59123.
@@ -42,9 +42,9 @@ Options:
   -h --help             Print this text.
   --version             Print the version.
 
-Messages go to the system log, facility daemon, or to standard error without one.
-SIGHUP searches for GPUs again. Exit codes: 1 if a port is taken or a driver does not
-work, 125 for wrong options.
+Messages go to the system log (facility daemon), or to standard error if there is no
+system log. SIGHUP searches for GPUs again. Exit codes: 1 if another program uses the
+port or a driver does not work, 125 for wrong options.
 """
 
 _INTERVALS = (0.01, 60.0)

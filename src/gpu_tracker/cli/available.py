@@ -66,17 +66,18 @@ Options:
   -h --help                  Print this text.
   -v --version               Print the version.
 
-A GPU is free if nobody computes on it: no process but display servers, less than
-5 % utilization, and at most 20 % of its memory in use.
+By default, a GPU is free if no process other than display servers computes on it, its
+utilization is below 5 %, and at most 20 % of its memory is in use.
 
-Without a command the GPUs are printed with commas between them. With a command,
+Without a command, gpu-tracker prints the free GPUs, separated by commas. With a command,
 gpu-tracker sets CUDA_VISIBLE_DEVICES to the GPUs and CUDA_DEVICE_ORDER to PCI_BUS_ID,
-and then becomes the command (exec). If CUDA_VISIBLE_DEVICES is already set, only its
-GPUs are considered. AMD GPUs use ROCR_VISIBLE_DEVICES, Intel GPUs ZE_AFFINITY_MASK.
+and then becomes the command (exec). If CUDA_VISIBLE_DEVICES is already set, gpu-tracker
+chooses only from these GPUs. For AMD GPUs, the variable is ROCR_VISIBLE_DEVICES. For
+Intel GPUs, the variable is ZE_AFFINITY_MASK.
 
-Exit codes: 1 if no GPU, or fewer than -n, are free, with the reasons on standard
-error; 125 if the driver or gpu-tracker fails; 126 if the command cannot be started;
-127 if it is not found.
+Exit codes: 1 if no GPU is free, or fewer than -n (standard error has the reasons);
+125 if the driver or gpu-tracker fails; 126 if the command cannot be started; 127 if the
+command is not found.
 """
 
 OPTION_OF = {

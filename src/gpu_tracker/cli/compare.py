@@ -26,9 +26,9 @@ Compares two or more groups of recordings, each group with the first one.
 Usage:
   gpu-tracker compare [options] [--fail-if=<condition>]... [<group>...]
 
-A group is FILE or NAME=FILE[,FILE...]. The same NAME can be given again for more
-files; a file with a comma in its name must stand alone. A run of gpu-tracker runs can
-be given by its number or ID. Without groups, the last two runs are compared.
+A group is FILE or NAME=FILE[,FILE...]. To add more files to a group, repeat its NAME.
+Write a file with a comma in its name alone. Instead of FILE, you can write the number
+or ID of a kept run. Without groups, the last two runs are compared.
 
   gpu-tracker compare a.db b.db
   gpu-tracker compare old=a.db,b.db,c.db new=d.db,e.db,f.db

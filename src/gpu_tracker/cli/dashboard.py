@@ -46,7 +46,8 @@ Options:
 
 Paths: / is the page, /sd lists the agents for Prometheus, /healthz needs no login.
 Messages go to standard error. SIGHUP reloads certificates, secrets and hosts.
-Exit code 125: an option or the configuration is wrong, or the port is taken.
+Exit code 125: an option or the configuration is wrong, or another program uses the
+port.
 """
 
 

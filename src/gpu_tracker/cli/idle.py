@@ -50,8 +50,9 @@ Options:
   -v --version          Print the version.
 
 Messages go to standard error. SIGHUP reloads the configuration file. SIGTERM and
-Ctrl-C stop the programs and then the monitor. Exit code 125: the configuration file has
-errors, another monitor watches the same GPUs, or, for status, no monitor answers.
+Ctrl-C stop the programs and then the monitor. Exit code 125: the configuration
+file has errors, or another monitor watches the same GPUs. The command status exits
+with code 125 if no monitor answers.
 """
 
 

@@ -39,9 +39,9 @@ Options:
   -h --help             Print this text.
   -v --version          Print the version.
 
-gpu-tracker report, show, plot, export and compare take the number or ID of a run.
+gpu-tracker report, show, plot, export and compare accept the number or ID of a run.
 gpu-tracker COMMAND keeps each run, except with --no-keep. The result of a killed run
-goes up to its last sample. The program may have used more since, and may still run.
+ends with the last sample. The program may have used more later, and may still run.
 The last 50 runs are kept, by default in ~/.local/state/gpu-tracker/runs (Linux).
 """
 

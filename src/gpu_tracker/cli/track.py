@@ -43,8 +43,8 @@ Options:
                           output.
   -f --format=<format>    The format of the report: text, json, summary (at most
                           twelve lines) or csv (a header line and a line of
-                          figures). The default with -e, --pid or -o is text.
-                          Without them, it is a short report on standard error.
+                          figures). The default with -e, --pid or -o is text. Other
+                          runs print a short report on standard error.
 {common}
   --time-limit=<time>     End the command and everything it started after this time,
                           such as 90 (seconds), 30m or 1.5h.
