@@ -26,9 +26,8 @@ Options:
   --daemon              Run in the background after a successful start.
   -f --foreground       Stay in the foreground. This is the default. The option
                         exists because unit files of atop's own daemon contain it.
-  --host=<host>         Listen on this name or address for atop 2.4 to 2.12. All
-                        clients can then read which processes use which GPU.
-                        [default: 127.0.0.1]
+  --host=<host>         Listen on this name or address for atop 2.4 to 2.12. Clients
+                        can read which processes use which GPU. [default: 127.0.0.1]
   --port=<port>         Listen on this TCP port. With 0, the system chooses a free
                         port. atop itself connects only to port 59123.
                         [default: 59123]

@@ -289,7 +289,7 @@ OPTIONS = (
         ('--per-process',),
         default=False,
         in_notebook=True,
-        help='Add the figures of each single process to the recording.',
+        help='Add the figures of each single process to the recording of --record or --job.',
     ),
     Option('n_join_attempts', checks.count, default=5),
     Option('join_timeout', checks.positive, default=10.0),
