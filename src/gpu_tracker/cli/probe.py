@@ -52,7 +52,7 @@ Options:
                         report has more kernels. [default: 5]
   --library=<path>      Trace this CUDA library from the first call on. If CUDA is
                         linked into a program, give the path of the program.
-  --limit=<limit>       Change how much the probe may store, such as kernels=32768.
+  --limit=<limit>       Change a limit of the probe, such as kernels=32768.
                         The documentation explains the limits. The defaults are:
 {LIMITS}
   -h --help             Print this text.
