@@ -42,30 +42,28 @@ FAILURES = [
         VERSION_MISMATCH,
         (
             'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without a '
-            'restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. See '
+            'restart. GPU figures are unknown until you reload the driver or restart the machine. See '
             '"gpu-tracker explain driver-mismatch".'
         ),
     ),
     (
         BLOCKED,
         (
-            'The operating system keeps this process from the NVIDIA driver (NVML code 17), as where a '
-            'container or job '
-            'was given no GPU: GPU figures are unknown. See "gpu-tracker explain driver-permission".'
+            'The operating system blocks the NVIDIA driver for this process (NVML code 17), for example because a '
+            'container or job was given no GPU. GPU figures are unknown. See "gpu-tracker explain driver-permission".'
         ),
     ),
     (
         NO_PERMISSION,
         (
-            'This user may not use the NVIDIA driver (NVML code 4): GPU figures are unknown until the user may open '
+            'This user may not use the NVIDIA driver (NVML code 4). GPU figures are unknown until the user may open '
             '/dev/nvidiactl and /dev/nvidia0. See "gpu-tracker explain driver-permission".'
         ),
     ),
     (
         GPU_IS_LOST,
         (
-            'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach '
-            '(NVML code 15): '
+            'The NVIDIA driver has lost a GPU: the GPU is no longer on the bus, or does not respond (NVML code 15). '
             'GPU figures are unknown until the machine is restarted. See "gpu-tracker explain gpu-lost".'
         ),
     ),
@@ -78,9 +76,9 @@ IN_CONTAINER = (
     '--pid=host, or hostPID: true in a pod of Kubernetes. See "gpu-tracker explain container-gpu-memory".\n'
 )
 NO_LIBRARY = (
-    "NVIDIA's kernel module and devices are here, and the driver's library libnvidia-ml.so.1 is not: GPU figures are "
-    'unknown. A container gets it by the capability utility (docker run --gpus all '
-    "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility), a machine by the driver's package for this system. "
+    "NVIDIA's kernel module and devices are here, but the driver's library libnvidia-ml.so.1 is missing. GPU figures "
+    'are unknown. In a container, use docker run --gpus all '
+    "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility. On a machine, install the driver's package. "
     'See "gpu-tracker explain driver-library".'
 )
 WITH_DEVICES = (

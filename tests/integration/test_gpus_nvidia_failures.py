@@ -91,7 +91,7 @@ def test_a_uuid_on_a_machine_without_a_driver(driver: SimulatedDriver) -> None:
             VERSION_MISMATCH,
             (
                 'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without '
-                'a restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. '
+                'a restart. GPU figures are unknown until you reload the driver or restart the machine. '
                 'See "gpu-tracker explain driver-mismatch".'
             ),
         ),
@@ -105,7 +105,7 @@ def test_a_uuid_on_a_machine_without_a_driver(driver: SimulatedDriver) -> None:
         (
             NO_PERMISSION,
             (
-                'This user may not use the NVIDIA driver (NVML code 4): GPU figures are unknown until the '
+                'This user may not use the NVIDIA driver (NVML code 4). GPU figures are unknown until the '
                 'user may open '
                 '/dev/nvidiactl and /dev/nvidia0. See "gpu-tracker explain driver-permission".'
             ),
@@ -113,9 +113,9 @@ def test_a_uuid_on_a_machine_without_a_driver(driver: SimulatedDriver) -> None:
         (
             GPU_IS_LOST,
             (
-                'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach '
-                '(NVML code '
-                '15): GPU figures are unknown until the machine is restarted. See "gpu-tracker explain gpu-lost".'
+                'The NVIDIA driver has lost a GPU: the GPU is no longer on the bus, or does not respond '
+                '(NVML code 15). GPU figures are unknown until the machine is restarted. See '
+                '"gpu-tracker explain gpu-lost".'
             ),
         ),
         (
@@ -213,7 +213,7 @@ def test_one_gpu_does_not_list_its_processes(driver: SimulatedDriver) -> None:
             'warning',
             (
                 'GPU 1 (GPU-b): its processes cannot be listed (NVML code 999). '
-                'What this run has of it is unknown. See "gpu-tracker explain driver-fails".'
+                'The GPU RAM of this run is unknown. See "gpu-tracker explain driver-fails".'
             ),
         ]
     ]
@@ -229,7 +229,7 @@ def test_gpus_with_the_same_problem_share_one_warning(driver: SimulatedDriver) -
                 'warning',
                 (
                     'GPU 0, GPU 1: their processes cannot be listed (NVML code 999). '
-                    'What this run has of them is unknown. See "gpu-tracker explain driver-fails".'
+                    'The GPU RAM of this run is unknown. See "gpu-tracker explain driver-fails".'
                 ),
             ]
         ]

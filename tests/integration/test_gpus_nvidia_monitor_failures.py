@@ -14,7 +14,7 @@ from support.waiting import eventually
 LOST = 'lost: fallen off the bus or otherwise out of reach (NVML code 15)'
 NOT_PERMITTED = 'may not be read by this user (NVML code 4)'
 NOT_KNOWN = 'cannot be read: unknown error of the NVIDIA driver (NVML code 999)'
-NOT_FOUND = 'the driver does not know it any more (NVML code 6)'
+NOT_FOUND = 'no longer known to the driver (NVML code 6)'
 NEEDS_RESET = 'needs a reset before it can be used again (NVML code 16)'
 
 FINE = monitored(None, 50, 0, GB, 5, (GpuProcess(7, 5, utilization=0, memory_utilization=0),))

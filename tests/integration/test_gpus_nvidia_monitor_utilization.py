@@ -217,7 +217,7 @@ def test_switching_accounting_mode_on(fresh: Monitors) -> None:
     assert [fresh.keep_accounts(number) for number in range(4)] == [
         None,
         None,
-        'this GPU does not support it (NVML code 3)',
+        'this GPU does not support accounting mode (NVML code 3)',
         'lost: fallen off the bus or otherwise out of reach (NVML code 15)',
     ]
     assert [fresh.identity(number).keeps_accounts for number in range(4)] == [True, True, False, False]
@@ -236,6 +236,6 @@ def test_accounting_mode_that_is_on_need_not_be_switched_on_by_root(tmp_path_fac
 @as_root
 def test_accounting_mode_that_the_driver_refuses_or_forgets(fresh: Monitors) -> None:
     fresh.begin(gpus=[Gpu(accounting=0)], fail=[Failure('nvmlDeviceSetAccountingMode', 999)])
-    assert fresh.keep_accounts() == 'the driver has refused it (NVML code 999)'
+    assert fresh.keep_accounts() == 'the driver refused to switch on accounting mode (NVML code 999)'
     fresh.begin(gpus=[Gpu(accounting=0)], fail=[Failure('nvmlDeviceGetAccountingMode', 999)])
     assert fresh.keep_accounts() == 'the driver has not done it'

@@ -64,8 +64,8 @@ def hidden(machine: Machine, tmp_path: Path) -> dict[str, str]:
 def explanation(tmp_path: Path) -> str:
     return (
         f"The Python package 'pynvml' ({tmp_path}/old/pynvml/__init__.py) hides nvidia-ml-py, with which gpu-tracker "
-        'reads NVIDIA GPUs: both are imported under that name. GPU figures are unknown until "pip uninstall pynvml" '
-        'and then "pip install --force-reinstall nvidia-ml-py" have been run.'
+        'reads NVIDIA GPUs: both packages have the import name pynvml. GPU figures are unknown until you run '
+        '"pip uninstall pynvml" and then "pip install --force-reinstall nvidia-ml-py".'
     )
 
 

@@ -32,7 +32,7 @@ GPU = Gpu(name='NVIDIA H200', pci='00000000:17:00.0', total=80 * GIB, used=GIB, 
 
 MISMATCH = (
     'atopgpud: error: The NVIDIA driver and its library have different versions (NVML code 18), as after an update '
-    'without a restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. '
+    'without a restart. GPU figures are unknown until you reload the driver or restart the machine. '
     'See "gpu-tracker explain driver-mismatch".'
 )
 BROKEN = (

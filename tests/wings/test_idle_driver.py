@@ -173,8 +173,7 @@ def test_a_driver_that_is_loaded_anew_is_opened_anew(machine: Machine, devices: 
     (devices / 'nvidia0').touch()
     machine.write(gpus=gpus)
     failed = (
-        'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach (NVML '
-        'code 15): GPU '
+        'The NVIDIA driver has lost a GPU: the GPU is no longer on the bus, or does not respond (NVML code 15). GPU '
         'figures are unknown until the machine is restarted. See "gpu-tracker explain gpu-lost".'
     )
     with looking(machine, devices) as eye:

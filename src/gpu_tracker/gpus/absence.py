@@ -24,9 +24,9 @@ def why_no_driver(brands: Sequence[str] | None = None, root: str = '') -> str:
     """
     if (brands is None or _NVIDIA in brands) and os.path.exists(f'{root}{NVIDIA_MODULE}'):
         return (
-            "NVIDIA's kernel module is loaded, but its library libnvidia-ml.so.1 or its devices are not here: a "
-            'container gets them by docker run --gpus all, or in Kubernetes by a limit on nvidia.com/gpu, and a '
-            f"machine by the driver's package for this system. {see('driver-library')}"
+            "NVIDIA's kernel module is loaded, but the library libnvidia-ml.so.1 or the GPU devices are "
+            'missing. In a container, use docker run --gpus all, or in Kubernetes a limit on nvidia.com/gpu. On a '
+            f"machine, install the driver's package. {see('driver-library')}"
         )
     which = 'no GPU driver' if brands is None else f'no driver of {" or ".join(map(title, brands))} GPUs'
     return f'{which} is installed or loaded on this machine. {see("no-gpu-driver")}'

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 SEE_NO_DRIVER = 'See "gpu-tracker explain no-gpu-driver".'
 NO_LIBRARY = (
-    "NVIDIA's kernel module is loaded, but its library libnvidia-ml.so.1 or its devices are not here: a container gets "
-    'them by docker run --gpus all, or in Kubernetes by a limit on nvidia.com/gpu, and a machine by the '
-    "driver's package "
-    'for this system. See "gpu-tracker explain driver-library".'
+    "NVIDIA's kernel module is loaded, but the library libnvidia-ml.so.1 or the GPU devices are missing. "
+    'In a container, use docker run --gpus all, or in Kubernetes a limit on nvidia.com/gpu. '
+    "On a machine, install the driver's package. "
+    'See "gpu-tracker explain driver-library".'
 )
 
 

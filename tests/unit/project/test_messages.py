@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / 'src' / 'gpu_tracker' / 'cli' / 'messages.rst').read_text()
 NO_LOCKS = """\
-What you see: The file system of run.db has no locks that work.
+What you see: The file system of run.db does not support file locks.
 
-Why: a recording needs file locks to be read while it is written. Some network file
-systems have none (NFS, Lustre without flock).
+Why: other programs can read a recording during the run only with file locks. Some
+network file systems have no file locks, such as NFS, and Lustre without flock.
 
 What to do: read the recording after the run. To watch the run, record to a local disk,
 such as --record=/tmp/run.db.

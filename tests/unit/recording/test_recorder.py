@@ -409,7 +409,7 @@ def test_a_file_whose_locks_fail_is_written_without(tmp_path: Path) -> None:
     other.execute('BEGIN EXCLUSIVE')
     run = Run(path)
     [(level, text)] = run.recorder.take_messages()
-    assert (level, text.startswith(f'The file system of {path} has no locks that work')) == ('warning', True)
+    assert (level, text.startswith(f'The file system of {path} does not support file locks')) == ('warning', True)
     other.close()
     run.sample(0.0)
     run.publish()

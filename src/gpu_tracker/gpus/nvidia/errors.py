@@ -31,34 +31,33 @@ DRIVER_TOO_OLD = (
 
 _PROBLEMS = {
     4: 'may not be read by this user (NVML code 4)',
-    6: 'the driver does not know it any more (NVML code 6)',
+    6: 'no longer known to the driver (NVML code 6)',
     15: 'lost: fallen off the bus or otherwise out of reach (NVML code 15)',
     16: 'needs a reset before it can be used again (NVML code 16)',
     999: 'cannot be read: unknown error of the NVIDIA driver (NVML code 999)',
 }
 
 _NO_ACCOUNTS = {
-    3: 'this GPU does not support it (NVML code 3)',
+    3: 'this GPU does not support accounting mode (NVML code 3)',
     4: 'needs root (NVML code 4)',
 }
 
 _INIT_PROBLEMS = {
     4: (
-        'This user may not use the NVIDIA driver (NVML code 4): GPU figures are unknown until the user may open '
+        'This user may not use the NVIDIA driver (NVML code 4). GPU figures are unknown until the user may open '
         f'/dev/nvidiactl and /dev/nvidia0. {_PERMISSION}'
     ),
     15: (
-        'The NVIDIA driver has lost a GPU, which has fallen off the bus or is otherwise out of reach (NVML code 15): '
+        'The NVIDIA driver has lost a GPU: the GPU is no longer on the bus, or does not respond (NVML code 15). '
         f'GPU figures are unknown until the machine is restarted. {_LOST}'
     ),
     17: (
-        'The operating system keeps this process from the NVIDIA driver (NVML code 17), as where a container '
-        'or job was '
-        f'given no GPU: GPU figures are unknown. {_PERMISSION}'
+        'The operating system blocks the NVIDIA driver for this process (NVML code 17), for example because a '
+        f'container or job was given no GPU. GPU figures are unknown. {_PERMISSION}'
     ),
     18: (
         'The NVIDIA driver and its library have different versions (NVML code 18), as after an update without a '
-        'restart. GPU figures are unknown until the driver is loaded anew or the machine is restarted. '
+        'restart. GPU figures are unknown until you reload the driver or restart the machine. '
         f'{see("driver-mismatch")}'
     ),
     999: (
@@ -75,10 +74,10 @@ def describe(gpus: str, code: int, part: str = '', *, are_many: bool = False) ->
     """
     if code == 13:  # noqa: PLR2004 - see _CAUSES
         return DRIVER_TOO_OLD
-    its, it = ('their', 'them') if are_many else ('its', 'it')
+    its = 'their' if are_many else 'its'
     texts = {
         '': f'{problem_of(code)}. {its.capitalize()} figures are unknown.',
-        LISTS: f'{its} processes cannot be listed (NVML code {code}). What this run has of {it} is unknown.',
+        LISTS: f'{its} processes cannot be listed (NVML code {code}). The GPU RAM of this run is unknown.',
         SAMPLES: f'{its} utilization by process cannot be read (NVML code {code}). Own utilization is unknown.',
     }
     return f'{gpus}: {texts[part]} {({4: _PERMISSION, 15: _LOST, 16: _LOST}).get(code, _FAILS)}'
@@ -91,15 +90,15 @@ def problem_of(code: int) -> str:
 
 def why_no_accounts(code: int) -> str:
     """Return why accounting mode could not be switched on by a call that was answered with a code."""
-    return _NO_ACCOUNTS.get(code, f'the driver has refused it (NVML code {code})')
+    return _NO_ACCOUNTS.get(code, f'the driver refused to switch on accounting mode (NVML code {code})')
 
 
 def explain_foreign_pynvml(path: str | None) -> tuple[str, str]:
     """Return a sentence on another package's pynvml, found at a path, and the short name of the cause."""
     text = (
-        f"The Python package 'pynvml' ({path}) hides nvidia-ml-py, with which gpu-tracker reads NVIDIA GPUs: both are "
-        'imported under that name. GPU figures are unknown until "pip uninstall pynvml" and then '
-        '"pip install --force-reinstall nvidia-ml-py" have been run.'
+        f"The Python package 'pynvml' ({path}) hides nvidia-ml-py, with which gpu-tracker reads NVIDIA GPUs: both "
+        'packages have the import name pynvml. GPU figures are unknown until you run "pip uninstall pynvml" and then '
+        '"pip install --force-reinstall nvidia-ml-py".'
     )
     return text, 'foreign-pynvml'
 
@@ -107,9 +106,9 @@ def explain_foreign_pynvml(path: str | None) -> tuple[str, str]:
 def explain_missing_library() -> tuple[str, str]:
     """Return a sentence on GPUs that programs can use and nobody can read, and the short name of the cause."""
     text = (
-        "NVIDIA's kernel module and devices are here, and the driver's library libnvidia-ml.so.1 is not: GPU figures "
-        'are unknown. A container gets it by the capability utility (docker run --gpus all '
-        "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility), a machine by the driver's package for this system. "
+        "NVIDIA's kernel module and devices are here, but the driver's library libnvidia-ml.so.1 is missing. GPU "
+        'figures are unknown. In a container, use docker run --gpus all '
+        "-e NVIDIA_DRIVER_CAPABILITIES=compute,utility. On a machine, install the driver's package. "
         f'{see("driver-library")}'
     )
     return text, _CAUSES[12]

@@ -69,7 +69,7 @@ _FULL = (
 _UNFINISHED = 'The recording {} is incomplete: there is no room for its end, or it is being read all the time.'
 _DROPPED = 'The oldest samples of the recording were dropped, because it could not be written for too long.'
 _WITHOUT_LOCKS = (
-    'The file system of {} has no locks that work; the recording is written without: read it when the run has ended. '
+    'The file system of {} does not support file locks. Read the recording only after the run has ended. '
     f'{see("no-locks")}'
 )
 

@@ -40,7 +40,7 @@ class RecordingFile:
     """A new recording in an existing, empty file, which nobody else writes.
 
     :param path: The absolute path of the file.
-    :ivar has_locks: Whether SQLite locks the file. Not where the file system has no locks that work.
+    :ivar has_locks: Whether SQLite locks the file. False if the file system does not support file locks.
     """
 
     def __init__(self, path: str) -> None:
