@@ -19,7 +19,7 @@ NO_LOCKS = """\
 What you see: The file system of run.db does not support file locks.
 
 Why: other programs can read a recording during the run only with file locks. Some
-network file systems have no file locks, such as NFS, and Lustre without flock.
+network file systems have no file locks (NFS, Lustre without flock).
 
 What to do: read the recording after the run. To watch the run, record to a local disk,
 such as --record=/tmp/run.db.
