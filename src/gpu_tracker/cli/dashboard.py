@@ -37,7 +37,7 @@ Options:
                         Default: the value in the TOML file, else 5.
   --deadline=<s>        Wait at most this number of seconds for the hosts' answers
                         to a poll, from 0.1 to 60. Default: the value in the TOML
-                        file, else 1.5. The default for Prometheus is 10.
+                        file, else 1.5. With --prometheus, the default is 10.
 {serving.COMMANDS_LINES}  --password-file=<file>  Require users to log in. Each line of this file has
                         the form name:password.
 {serving.option_lines(_PORT)}\

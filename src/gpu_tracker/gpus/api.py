@@ -79,8 +79,8 @@ def available_gpus(
     By default, a free GPU has a utilization below 5 %, at most 20 % of its memory in use, and no programs except
     display servers. GPUs that are claimed, or hidden by a variable such as ``CUDA_VISIBLE_DEVICES``, are not free.
 
-    :param max_used_percent: Highest memory use of a free GPU, in percent. Without a ``max_utilization``, this limit
-        replaces the checks of programs and utilization.
+    :param max_used_percent: A free GPU uses at most this percentage of its memory. If you do not also set
+        ``max_utilization``, programs and utilization are not checked.
     :param limit: Return at most this many GPUs.
     :param max_utilization: Highest utilization of a free GPU, in percent.
     :param min_free: Free memory that a GPU must have: bytes, or a text such as ``'10GB'``.

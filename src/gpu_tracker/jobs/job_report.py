@@ -42,7 +42,8 @@ class RankReport:
     :ivar termination_reason: Limit that ended the rank. ``exceeded_limits`` are limits exceeded just before the end.
     :ivar own_group_memory_peak: Peak memory of the control group that ``--cgroup`` created for the rank.
     :ivar batch_system: ``slurm``, ``kubernetes``, ``docker`` or None.
-    :ivar asked_cores: Cores allotted to each task. ``time_limit`` is the time limit of the job, in seconds.
+    :ivar asked_cores: Number of cores that the scheduler allotted to each task. ``time_limit`` is the time limit of the
+        job, in seconds.
     :ivar swapped_out: Bytes that the whole machine swapped out while the rank ran.
     """
 

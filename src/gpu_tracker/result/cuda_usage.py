@@ -131,8 +131,8 @@ class CUDAProcess:
     :ivar synchronisations: Number of calls that waited for a CUDA stream, a device or a CUDA event.
     :ivar synchronising_seconds: Sum of the seconds that each thread spent in synchronisation calls.
     :ivar copies: Number of successful blocking memory copies.
-    :ivar launch_to_sync_seconds: Time from launches to the calls that waited for the launched work. The GPU may have
-        finished the work earlier.
+    :ivar launch_to_sync_seconds: Total time from a launch to the end of the call that waited for the launched work.
+        Overlapping time counts once. The GPU may have finished the work earlier.
     :ivar allocations: Number of successful allocations of GPU memory (total size: ``allocated``).
     :ivar frees: How often GPU memory from counted allocations was freed (total size: ``freed``).
     :ivar memory_current: GPU memory that is allocated now (peak: ``memory_max``), or 0 after the program's end.

@@ -72,7 +72,7 @@ def html_page(
     panels = [panels_of(recording, most, start, stop) for recording in recordings]
     part = _part(start, stop)
     if part and not any(panels):
-        raise RecordingError(f'{part}, but this part has no samples')
+        raise RecordingError(f'{part}, but the recording has no samples in this time')
     found = [sections.region_lines(recording, _MOST_SPANS // len(recordings)) for recording in recordings]
     lines, left_out = [of_run for of_run, _ in found], sum(more for _, more in found)
     has_gpus = any(panel.key == 'gpu' for of_run in panels for panel in of_run)
