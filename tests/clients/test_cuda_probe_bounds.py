@@ -162,9 +162,7 @@ def test_processes_past_the_bound_are_not_followed():
 
 def test_programs_that_call_cuda_past_the_bound_are_left_out():
     seen = five_children(processes=2)
-    assert notes(seen.report) == [
-        'Threads that called CUDA in programs past the bound "processes": 4. Those are left out.'
-    ]
+    assert notes(seen.report) == ['Threads left out: 4. More programs called CUDA than the bound "processes" allows.']
     assert len(seen.report.processes) == 2
     assert_agree(seen.report, [truth for truth in seen.ran.processes if is_told(truth.pid, seen.report)])
     of_a_child = 1 + 10 + 1 + 1  # allocation, launches, release and end

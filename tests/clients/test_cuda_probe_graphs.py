@@ -116,8 +116,8 @@ def test_graphs_of_which_nothing_is_known_are_in_a_note_and_in_no_other_figure()
     assert_told_truly(seen)
     (note,) = (note for note in seen.report.notes if 'graph' in note)
     assert note == (
-        'CUDA graphs launched of which it is not known what they hold: 1,501. They were made before the probe came, or '
-        'in a way that it does not see; their kernels are in no figure here.'
+        'Launches of CUDA graphs with unknown kernels: 1,501. The graphs were made before the probe '
+        'started, or in a way that the probe does not see. Their kernels are missing in all figures.'
     )
 
 

@@ -245,7 +245,7 @@ def test_the_id_of_a_killed_run_stands_for_its_recording(
         ['report', run_id, f'--output={tmp_path}/page.html'],
         ['compare', f'old={run_id}', f'new={run_id}'],
     )
-    problem = f'gpu-tracker: {run_id} is a killed run without a recording: use gpu-tracker show\n'
+    problem = f'gpu-tracker: {run_id} was killed and has no recording: use gpu-tracker show\n'
     for arguments in commands:
         done = called(*arguments)
         assert (done.returncode, done.stderr == problem) == ((0, False) if is_recorded else (125, True)), done.stderr

@@ -81,7 +81,7 @@ def told():
 def test_one_that_does_not_do_what_it_was_told_is_killed_and_nothing_is_left(told):
     assert told('stopped', signal.SIGSTOP) == [
         'INFO process-a runs: pid N',
-        'WARNING process-a: killing its guardian process (pid N), which did not follow an order',
+        'WARNING process-a: killing the guardian process of the program (pid N), which does not respond',
         'process-a has ended with its guardian',
         'left: 0',
     ]

@@ -101,8 +101,8 @@ def test_strays_of_this_user_are_ended_and_others_named() -> None:
     found, said, ended = json.loads(run.stdout)
     assert sorted(found) == ['left', 'of another user', 'stubborn']
     assert 'ending sleep (pid LEFT), left by a killed idle monitor' in said
-    assert [line.partition(',')[2] for line in said if 'not ended' in line] == [
-        ' left by a killed idle monitor, belongs to user 54321 and is not ended'
+    assert [line.partition(',')[2] for line in said if 'keeps running' in line] == [
+        ' left by a killed idle monitor, belongs to user 54321 and keeps running'
     ]
     assert ended == {
         'left': -15,

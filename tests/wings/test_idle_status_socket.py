@@ -337,7 +337,7 @@ def test_an_answer_that_fails_is_told_to_who_asks_and_to_the_loop_and_ends_nothi
 
     assert asyncio.run(main()) == (
         f'the idle monitor (pid {os.getpid()}, {ME}) at {path} could not report its status. '
-        'Its standard error has the reason'
+        'The reason is on the standard error of the monitor'
     )
     gc.collect()
     assert [(context['message'], type(context['exception'])) for context in told] == [

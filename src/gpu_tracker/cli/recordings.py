@@ -57,7 +57,7 @@ def file_of(name: str) -> str:
         return name
     run = killed_runs.load(path)
     if run is None or run.recording is None or not os.path.lexists(run.recording):
-        raise RecordingError(f'{name} is a killed run without a recording: use gpu-tracker show')
+        raise RecordingError(f'{name} was killed and has no recording: use gpu-tracker show')
     return run.recording
 
 

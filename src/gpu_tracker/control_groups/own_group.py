@@ -260,9 +260,9 @@ def usage_of(found: Mapping[str, Any], wanted: Units) -> OwnGroupUsage:
     figures = {name: found.get(name) for name in FIGURES}
     texts = {name: found.get(name) for name in ('made_in', 'problem')}
     if not all(value is None or type(value) in {int, float} for value in figures.values()):
-        raise ValueError('a figure of own_group is not a number')
+        raise ValueError('a field of own_group is not a number')
     if not all(value is None or isinstance(value, str) for value in texts.values()):
-        raise ValueError('made_in or problem of own_group is not a text')
+        raise ValueError('the field made_in or problem of own_group is not a text')
     return OwnGroupUsage(
         unit=wanted.ram,
         made_in=texts['made_in'],

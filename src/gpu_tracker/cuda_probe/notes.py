@@ -16,7 +16,7 @@ _MOST = 50
 _BOUNDS = {
     Overflow.NOTICE: 'Loaded libraries, names and variables of programs that were missed: {:,}. Too many came at once.',
     Overflow.FOLLOWED: 'Processes that were not followed: {:,}. More ran at once than the bound "followed" allows.',
-    Overflow.PROCESS: 'Threads that called CUDA in programs past the bound "processes": {:,}. Those are left out.',
+    Overflow.PROCESS: 'Threads left out: {:,}. More programs called CUDA than the bound "processes" allows.',
     Overflow.DEVICE: 'Calls that are left out: {:,}. More programs and GPUs than four times the bound "processes".',
     Overflow.ALLOCATION: 'Allocations past the bound "allocations": {:,}. Their memory may have been freed unseen.',
     Overflow.KERNEL: 'Launches counted without their kernel: {:,}. More kernels than the bound "kernels" allows.',
@@ -30,8 +30,8 @@ _BOUNDS = {
 }
 _MORE = f'There are more notes: only the first {_MOST} are reported.'
 _GRAPHS = (
-    'CUDA graphs launched of which it is not known what they hold: {:,}. They were made before the probe came, or in a '
-    'way that it does not see; their kernels are in no figure here.'
+    'Launches of CUDA graphs with unknown kernels: {:,}. The graphs were made before the probe started, or in a way '
+    'that the probe does not see. Their kernels are missing in all figures.'
 )
 _LOST = (
     'Events that came too fast to be read: {:,} of {:,}. Active time, used cores and the time of kernels lack them. '

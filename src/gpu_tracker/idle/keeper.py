@@ -144,7 +144,9 @@ class GuardedPrograms:
         self._forget_overdue(name)
         self._disobeyed.add(name)
         guardian = self._running[name].running.pid
-        self._log.warning('%s: killing its guardian process (pid %d), which did not follow an order', name, guardian)
+        self._log.warning(
+            '%s: killing the guardian process of the program (pid %d), which does not respond', name, guardian
+        )
         os.kill(guardian, signal.SIGKILL)  # no other's number: it is not waited for before its end is reported
 
     def _read(self, name: str) -> None:

@@ -239,7 +239,9 @@ def _whole_answer(client: socket.socket, deadline: float, monitor: str, timeout:
     if not answer.endswith(b'\n'):
         raise GpuTrackerError(f'{monitor} closed the connection before the end of its answer')
     if answer == _NO_STATUS:
-        raise GpuTrackerError(f'{monitor} could not report its status. Its standard error has the reason')
+        raise GpuTrackerError(
+            f'{monitor} could not report its status. The reason is on the standard error of the monitor'
+        )
     return answer[:-1].decode(errors='replace')
 
 

@@ -150,8 +150,8 @@ def test_what_found_no_room_and_the_graphs_are_told(machine: Machine) -> None:
     assert machine.notes() == (
         'Failed calls that are not reported: 1. More kinds of them than the bound "failures" allows.',
         (
-            'CUDA graphs launched of which it is not known what they hold: 3. They were made before the probe came, '
-            'or in a way that it does not see; their kernels are in no figure here.'
+            'Launches of CUDA graphs with unknown kernels: 3. The graphs were made before the probe '
+            'started, or in a way that the probe does not see. Their kernels are missing in all figures.'
         ),
     )
 

@@ -79,7 +79,7 @@ def test_what_is_told_of_processes_and_files(notes: Notes) -> None:
             'Loaded libraries, names and variables of programs that were missed: 1,234. Too many came at once.',
         ),
         ('FOLLOWED', 'Processes that were not followed: 1,234. More ran at once than the bound "followed" allows.'),
-        ('PROCESS', 'Threads that called CUDA in programs past the bound "processes": 1,234. Those are left out.'),
+        ('PROCESS', 'Threads left out: 1,234. More programs called CUDA than the bound "processes" allows.'),
         ('DEVICE', 'Calls that are left out: 1,234. More programs and GPUs than four times the bound "processes".'),
         ('ALLOCATION', 'Allocations past the bound "allocations": 1,234. Their memory may have been freed unseen.'),
         ('KERNEL', 'Launches counted without their kernel: 1,234. More kernels than the bound "kernels" allows.'),
@@ -114,8 +114,8 @@ def test_graphs_and_forgotten_programs_are_told(notes: Notes) -> None:
     notes.unknown_graph_launches, notes.left_out = 2000, 3000
     assert notes.all() == (
         (
-            'CUDA graphs launched of which it is not known what they hold: 2,000. They were made before the probe '
-            'came, or in a way that it does not see; their kernels are in no figure here.'
+            'Launches of CUDA graphs with unknown kernels: 2,000. The graphs were made before the probe started, or in '
+            'a way that the probe does not see. Their kernels are missing in all figures.'
         ),
         'Ended programs that are left out: 3,000. More than the bound "ended" allows.',
     )

@@ -110,8 +110,11 @@ def test_a_label_that_is_missing_is_empty():
         (b'{}', 'the answer is not the result of a query'),
         (b'{"status":"success","data":[]}', 'the answer is not the result of a query'),
         (REFUSED, 'the answer is not the result of a query'),
-        (b'{"status":"success","data":{"resultType":"vector","result":{}}}', 'the answer is not a vector'),
-        (RECORDED_RANGE, 'the answer is not a vector'),
+        (
+            b'{"status":"success","data":{"resultType":"vector","result":{}}}',
+            'the answer does not have the result type vector',
+        ),
+        (RECORDED_RANGE, 'the answer does not have the result type vector'),
     ],
 )
 def test_an_answer_that_is_none_is_refused(body, problem):
@@ -121,7 +124,7 @@ def test_an_answer_that_is_none_is_refused(body, problem):
 
 
 def test_values_now_are_none_over_time():
-    with pytest.raises(PrometheusError, match=r'^the answer is not a matrix$'):
+    with pytest.raises(PrometheusError, match=r'^the answer does not have the result type matrix$'):
         parse_tracks(RECORDED)
 
 

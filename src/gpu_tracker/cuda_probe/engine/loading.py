@@ -124,7 +124,7 @@ class LoadedObject:
         if not self._object:
             raise ProbeUnavailableError(
                 'CUDA calls cannot be probed: the compiled probe in this installation of gpu-tracker is damaged; '
-                'install gpu-tracker anew.'
+                'reinstall gpu-tracker.'
             )
         try:
             self._load(limits, kind)

@@ -97,7 +97,7 @@ def _entries(body: bytes, kind: str) -> Iterator[tuple[Mapping[str, str], Mappin
         raise PrometheusError('the answer is not the result of a query')
     entries = data.get('result')
     if data.get('resultType') != kind or not isinstance(entries, list):
-        raise PrometheusError(f'the answer is not a {kind}')
+        raise PrometheusError(f'the answer does not have the result type {kind}')
     if len(entries) > MOST_SERIES:
         raise PrometheusError(f'the answer has more than {MOST_SERIES} series')
     for entry in entries:

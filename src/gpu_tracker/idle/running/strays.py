@@ -77,7 +77,7 @@ async def end_strays(log: logging.Logger, name_of: Callable[[int], str], grace: 
             log.warning('ending %s', words)
             own.append(stray)
         else:
-            log.warning('%s, belongs to %s and is not ended', words, name_of(stray.user))
+            log.warning('%s, belongs to %s and keeps running', words, name_of(stray.user))
     try:
         await in_thread(remove_groups)
         if not own:

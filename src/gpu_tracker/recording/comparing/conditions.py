@@ -59,7 +59,9 @@ def parse(expression: str) -> Condition:
     sign, words, limit = _split(expression)
     name = run_values.canonical(words)
     if not run_values.is_possible(name):
-        raise ParameterError('expression', expression, f'a condition with the name of a figure{_nearest_names(words)}')
+        raise ParameterError(
+            'expression', expression, f'a condition with the name of a figure of the report{_nearest_names(words)}'
+        )
     change = _CHANGE.fullmatch(limit)
     ratio = None if change is None else 1 + float(change[1] + change[2]) / 100
     if ratio is not None and ratio < 0:
