@@ -14,7 +14,10 @@ from support.compared_runs import MB, run, runs
 if TYPE_CHECKING:
     from pathlib import Path
 
-NEAREST = 'a condition with the name of a figure, such as max_ram.combined, max_gpu_ram.combined, gpus.max_ram.combined'
+NEAREST = (
+    'a condition with the name of a figure of the report, such as max_ram.combined, '
+    'max_gpu_ram.combined, gpus.max_ram.combined'
+)
 TABLE = """\
 2 runs of old, 2 runs of new
 
