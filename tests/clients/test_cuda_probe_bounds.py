@@ -58,7 +58,7 @@ def test_totals_are_complete_at_full_rate_though_nobody_reads_the_events():
     assert notes(report) == [
         (
             f'Events that came too fast to be read: {report.events_lost:,} of {FULL_RATE_EVENTS:,}. Active time, used '
-            'cores and the time of kernels lack them. Counts and bytes are complete.'
+            'cores and the time of kernels lack these events. Counts and bytes are complete.'
         )
     ]
 
@@ -83,7 +83,7 @@ def test_allocations_past_the_bound_are_counted_but_their_end_is_not_seen():
     assert (process.allocations, process.allocated, process.memory_max) == (30, 3000, 3000)
     assert (process.frees, process.memory_leaked) == (10, 2000)
     assert notes(seen.report) == [
-        'Allocations past the bound "allocations": 20. Their memory may have been freed unseen.'
+        'Allocations beyond the limit "allocations": 20. The probe may have missed their frees.'
     ]
 
 
@@ -93,7 +93,7 @@ def test_kernels_past_the_bound_are_in_the_totals_only():
     assert (seen.process.launches, seen.process.mean_threads) == (40, 2)
     assert [kernel.launches for kernel in seen.process.kernels] == [10, 10]
     assert notes(seen.report) == [
-        'Launches counted without their kernel: 20. More kernels than the bound "kernels" allows.'
+        'Launches without the name of their kernel: 20. The limit "kernels" allows no more kernels.'
     ]
 
 
@@ -105,8 +105,7 @@ def test_kernels_that_are_not_listed_are_counted_and_told():
     left_out = 4 - len(seen.process.kernels)
     (note,) = notes(seen.report)
     assert note == (
-        f'Kernels that are not listed one by one: {left_out}, past the bound "kernels_told". '
-        'Their launches are counted.'
+        f'Kernels not listed one by one: {left_out}, beyond the limit "kernels_told". Their launches are counted.'
     )
 
 
@@ -114,16 +113,14 @@ def test_streams_past_the_bound_are_not_told_apart():
     seen = bounded('default_stream own; threads 5 { launches 10 axpy default 1 1 1 2 1 1 }', streams=2)
     assert (seen.process.streams, seen.process.launches) == (2, 50)
     assert notes(seen.report) == [
-        'Launches to streams past the bound "streams": 30. There were more streams than reported.'
+        'Launches on streams beyond the limit "streams": 30. More streams were used than reported.'
     ]
 
 
 def test_threads_past_the_bound_are_left_out():
     seen = bounded('alloc a 10; threads 1 { threads 1 { threads 1 { alloc b 1; alloc c 1 } } }; alloc d 10', threads=1)
     assert (seen.process.allocations, seen.process.memory_leaked) == (2, 20)
-    assert notes(seen.report) == [
-        'Calls that are left out: 2. More threads called CUDA at once than the bound "threads" allows.'
-    ]
+    assert notes(seen.report) == ['Calls ignored: 2. More threads called CUDA at once than the limit "threads" allows.']
 
 
 def test_failures_past_the_bound_are_not_told():
@@ -131,7 +128,7 @@ def test_failures_past_the_bound_are_not_told():
     assert [(failure.function, failure.count) for failure in seen.process.failures] == [('cudaMalloc', 3)]
     assert seen.process.memory_leaked == 10
     assert notes(seen.report) == [
-        'Failed calls that are not reported: 9. More kinds of them than the bound "failures" allows.'
+        'Failed calls not reported: 9. The limit "failures" allows no more kinds of failures.'
     ]
 
 
@@ -154,7 +151,7 @@ def is_told(pid: int, report: CudaReport) -> bool:
 def test_processes_past_the_bound_are_not_followed():
     seen = five_children(followed=2)
     assert notes(seen.report) == [
-        'Processes that were not followed: 4. More ran at once than the bound "followed" allows.'
+        'Processes not followed: 4. More processes ran at once than the limit "followed" allows.'
     ]
     assert len(seen.report.processes) == 2
     assert_agree(seen.report, [truth for truth in seen.ran.processes if is_told(truth.pid, seen.report)])
@@ -162,7 +159,7 @@ def test_processes_past_the_bound_are_not_followed():
 
 def test_programs_that_call_cuda_past_the_bound_are_left_out():
     seen = five_children(processes=2)
-    assert notes(seen.report) == ['Threads left out: 4. More programs called CUDA than the bound "processes" allows.']
+    assert notes(seen.report) == ['Threads ignored: 4. More programs called CUDA than the limit "processes" allows.']
     assert len(seen.report.processes) == 2
     assert_agree(seen.report, [truth for truth in seen.ran.processes if is_told(truth.pid, seen.report)])
     of_a_child = 1 + 10 + 1 + 1  # allocation, launches, release and end
@@ -200,4 +197,4 @@ def test_of_programs_that_have_ended_only_so_many_are_kept():
         running.finish()
         probe.close()
     assert len(probe.report().processes) == 20
-    assert notes(probe.report()) == ['Ended programs that are left out: 30. More than the bound "ended" allows.']
+    assert notes(probe.report()) == ['Ended programs not reported: 30. The limit "ended" allows no more programs.']

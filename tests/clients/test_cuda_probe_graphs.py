@@ -106,7 +106,7 @@ def test_more_graphs_than_there_is_room_for_are_reported():
         limits=Limits(graphs=20),
     )
     assert seen.process.graph_launches == 50
-    (note,) = (note for note in seen.report.notes if 'bound "graphs"' in note)
+    (note,) = (note for note in seen.report.notes if 'limit "graphs"' in note)
     assert note.startswith('CUDA graphs whose kernels are not counted: ')
 
 

@@ -127,7 +127,7 @@ _ADDED = (
     'freed',
 )
 """The figures of a process that are the sums of its GPUs'."""
-_NOT_LISTED = 'Kernels that are not listed one by one: {:,}, past the bound "kernels_told". Their launches are counted.'
+_NOT_LISTED = 'Kernels not listed one by one: {:,}, beyond the limit "kernels_told". Their launches are counted.'
 
 
 class RunRecord(NamedTuple):

@@ -14,19 +14,20 @@ if TYPE_CHECKING:
 
 _MOST = 50
 _BOUNDS = {
-    Overflow.NOTICE: 'Loaded libraries, names and variables of programs that were missed: {:,}. Too many came at once.',
-    Overflow.FOLLOWED: 'Processes that were not followed: {:,}. More ran at once than the bound "followed" allows.',
-    Overflow.PROCESS: 'Threads left out: {:,}. More programs called CUDA than the bound "processes" allows.',
-    Overflow.DEVICE: 'Calls that are left out: {:,}. More programs and GPUs than four times the bound "processes".',
-    Overflow.ALLOCATION: 'Allocations past the bound "allocations": {:,}. Their memory may have been freed unseen.',
-    Overflow.KERNEL: 'Launches counted without their kernel: {:,}. More kernels than the bound "kernels" allows.',
-    Overflow.STREAM: 'Launches to streams past the bound "streams": {:,}. There were more streams than reported.',
-    Overflow.THREAD: 'Calls that are left out: {:,}. More threads called CUDA at once than the bound "threads" allows.',
-    Overflow.FAILURE: 'Failed calls that are not reported: {:,}. More kinds of them than the bound "failures" allows.',
-    Overflow.PEAK: 'The most memory in use may be too low. Changes of which that is not known: {:,}.',
-    Overflow.GRAPH: 'CUDA graphs whose kernels are not counted: {:,}. More of them than the bound "graphs" allows.',
-    Overflow.GRAPH_NODE: 'Nodes of CUDA graphs whose launches are counted without their kernel: {:,}. More kernels in '
-    'graphs than sixteen times the bound "graphs".',
+    Overflow.NOTICE: 'Loaded libraries, names and variables of programs that the probe missed: {:,}. Too many came at '
+    'once.',
+    Overflow.FOLLOWED: 'Processes not followed: {:,}. More processes ran at once than the limit "followed" allows.',
+    Overflow.PROCESS: 'Threads ignored: {:,}. More programs called CUDA than the limit "processes" allows.',
+    Overflow.DEVICE: 'Calls ignored: {:,}. Programs used more GPUs than four times the limit "processes".',
+    Overflow.ALLOCATION: 'Allocations beyond the limit "allocations": {:,}. The probe may have missed their frees.',
+    Overflow.KERNEL: 'Launches without the name of their kernel: {:,}. The limit "kernels" allows no more kernels.',
+    Overflow.STREAM: 'Launches on streams beyond the limit "streams": {:,}. More streams were used than reported.',
+    Overflow.THREAD: 'Calls ignored: {:,}. More threads called CUDA at once than the limit "threads" allows.',
+    Overflow.FAILURE: 'Failed calls not reported: {:,}. The limit "failures" allows no more kinds of failures.',
+    Overflow.PEAK: 'Updates of max memory that the probe missed: {:,}. Max memory may be too low.',
+    Overflow.GRAPH: 'CUDA graphs whose kernels are not counted: {:,}. The limit "graphs" allows no more graphs.',
+    Overflow.GRAPH_NODE: 'Nodes of CUDA graphs that are counted without the name of their kernel: {:,}. CUDA graphs '
+    'had more kernels than sixteen times the limit "graphs".',
 }
 _MORE = f'There are more notes: only the first {_MOST} are reported.'
 _GRAPHS = (
@@ -34,15 +35,15 @@ _GRAPHS = (
     'that the probe does not see. Their kernels are missing in all figures.'
 )
 _LOST = (
-    'Events that came too fast to be read: {:,} of {:,}. Active time, used cores and the time of kernels lack them. '
-    'Counts and bytes are complete.'
+    'Events that came too fast to be read: {:,} of {:,}. Active time, used cores and the time of kernels lack '
+    'these events. Counts and bytes are complete.'
 )
 _TOO_SOON = (
-    'Programs that ended before it could be seen which libraries they load: {}. CUDA calls that they have made are '
-    'reported only of libraries that were known before, as with --library=PATH.'
+    'Programs that ended before the probe found their libraries: {}. The report has their calls only of libraries that '
+    'the probe knew before, as with --library=PATH.'
 )
 _MOST_NAMES = 10
-_LEFT_OUT = 'Ended programs that are left out: {:,}. More than the bound "ended" allows.'
+_LEFT_OUT = 'Ended programs not reported: {:,}. The limit "ended" allows no more programs.'
 
 
 class Notes:
@@ -142,7 +143,7 @@ class Notes:
 
     def not_followed(self, pid: int) -> None:
         """Report that there was no room to follow a process."""
-        self.add(f'Process {pid} is not followed: more run than the bound "followed" allows.')
+        self.add(f'Process {pid} is not followed: more processes run than the limit "followed" allows.')
 
     def all(self) -> tuple[str, ...]:
         """Return all sentences."""

@@ -164,8 +164,8 @@ class JobRegion:
 
     :ivar slowest_rank: Rank that spent the most time in the region. ``max_seconds`` is the time of this rank.
     :ivar mean_seconds: Mean time that a rank spent in the region.
-    :ivar waiting_share: Share of time, from 0 to 1, that an average rank would wait for the slowest rank if all ranks
-        synchronized after each call.
+    :ivar waiting_share: Imbalance of the ranks, from 0 to 1: the share of the region's time for which ranks would wait,
+        on average, if after each call of the region all ranks waited for the slowest rank.
     :ivar is_by_call: ``waiting_share`` compares single calls if True, or the ranks' total times if False.
     """
 

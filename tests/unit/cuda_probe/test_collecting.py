@@ -139,7 +139,7 @@ def test_past_the_bound_the_first_to_end_are_left_out_and_told(tmp_path: Path) -
     assert [run.process.process for run in machine.collector.runs()] == [*range(61, 71)]
     assert machine.programs.get(60) is None
     assert machine.programs.get(61) is not None
-    assert machine.notes() == ('Ended programs that are left out: 60. More than the bound "ended" allows.',)
+    assert machine.notes() == ('Ended programs not reported: 60. The limit "ended" allows no more programs.',)
 
 
 def test_what_found_no_room_and_the_graphs_are_told(machine: Machine) -> None:
@@ -148,7 +148,7 @@ def test_what_found_no_room_and_the_graphs_are_told(machine: Machine) -> None:
     machine.engine.overflows = tuple(int(place == Overflow.FAILURE) for place in Overflow)
     machine.collector.runs()
     assert machine.notes() == (
-        'Failed calls that are not reported: 1. More kinds of them than the bound "failures" allows.',
+        'Failed calls not reported: 1. The limit "failures" allows no more kinds of failures.',
         (
             'Launches of CUDA graphs with unknown kernels: 3. The graphs were made before the probe '
             'started, or in a way that the probe does not see. Their kernels are missing in all figures.'
@@ -265,8 +265,8 @@ def test_a_program_that_is_gone_before_its_libraries_are_seen_is_told_once_by_it
     machine.collector.runs()
     (text,) = machine.notes()
     assert text == (
-        'Programs that ended before it could be seen which libraries they load: sort (2), train. CUDA calls that they '
-        'have made are reported only of libraries that were known before, as with --library=PATH.'
+        'Programs that ended before the probe found their libraries: sort (2), train. The report has their calls only '
+        'of libraries that the probe knew before, as with --library=PATH.'
     )
 
 

@@ -66,7 +66,7 @@ def test_what_is_told_of_processes_and_files(notes: Notes) -> None:
     assert others == [
         '/lib/libcudart.so could not be probed: Permission denied.',
         'Which libraries process 42 has loaded cannot be read: that takes its user and its rights, or root.',
-        'Process 42 is not followed: more run than the bound "followed" allows.',
+        'Process 42 is not followed: more processes run than the limit "followed" allows.',
         'Some kernels are shown as an address: their program ended before its symbols could be read.',
     ]
 
@@ -76,17 +76,17 @@ def test_what_is_told_of_processes_and_files(notes: Notes) -> None:
     [
         (
             'NOTICE',
-            'Loaded libraries, names and variables of programs that were missed: 1,234. Too many came at once.',
+            'Loaded libraries, names and variables of programs that the probe missed: 1,234. Too many came at once.',
         ),
-        ('FOLLOWED', 'Processes that were not followed: 1,234. More ran at once than the bound "followed" allows.'),
-        ('PROCESS', 'Threads left out: 1,234. More programs called CUDA than the bound "processes" allows.'),
-        ('DEVICE', 'Calls that are left out: 1,234. More programs and GPUs than four times the bound "processes".'),
-        ('ALLOCATION', 'Allocations past the bound "allocations": 1,234. Their memory may have been freed unseen.'),
-        ('KERNEL', 'Launches counted without their kernel: 1,234. More kernels than the bound "kernels" allows.'),
-        ('STREAM', 'Launches to streams past the bound "streams": 1,234. There were more streams than reported.'),
-        ('THREAD', 'Calls that are left out: 1,234. More threads called CUDA at once than the bound "threads" allows.'),
-        ('FAILURE', 'Failed calls that are not reported: 1,234. More kinds of them than the bound "failures" allows.'),
-        ('PEAK', 'The most memory in use may be too low. Changes of which that is not known: 1,234.'),
+        ('FOLLOWED', 'Processes not followed: 1,234. More processes ran at once than the limit "followed" allows.'),
+        ('PROCESS', 'Threads ignored: 1,234. More programs called CUDA than the limit "processes" allows.'),
+        ('DEVICE', 'Calls ignored: 1,234. Programs used more GPUs than four times the limit "processes".'),
+        ('ALLOCATION', 'Allocations beyond the limit "allocations": 1,234. The probe may have missed their frees.'),
+        ('KERNEL', 'Launches without the name of their kernel: 1,234. The limit "kernels" allows no more kernels.'),
+        ('STREAM', 'Launches on streams beyond the limit "streams": 1,234. More streams were used than reported.'),
+        ('THREAD', 'Calls ignored: 1,234. More threads called CUDA at once than the limit "threads" allows.'),
+        ('FAILURE', 'Failed calls not reported: 1,234. The limit "failures" allows no more kinds of failures.'),
+        ('PEAK', 'Updates of max memory that the probe missed: 1,234. Max memory may be too low.'),
     ],
 )
 def test_each_bound_that_was_reached_is_told_with_how_often(notes: Notes, place: str, text: str) -> None:
@@ -106,7 +106,7 @@ def test_lost_events_are_told_with_all_that_there_were(notes: Notes) -> None:
     (text,) = notes.all()
     assert text == (
         'Events that came too fast to be read: 1,000 of 1,234. Active time, used cores and the time of kernels lack '
-        'them. Counts and bytes are complete.'
+        'these events. Counts and bytes are complete.'
     )
 
 
@@ -117,7 +117,7 @@ def test_graphs_and_forgotten_programs_are_told(notes: Notes) -> None:
             'Launches of CUDA graphs with unknown kernels: 2,000. The graphs were made before the probe started, or in '
             'a way that the probe does not see. Their kernels are missing in all figures.'
         ),
-        'Ended programs that are left out: 3,000. More than the bound "ended" allows.',
+        'Ended programs not reported: 3,000. The limit "ended" allows no more programs.',
     )
 
 

@@ -213,7 +213,7 @@ def test_kernels_are_told_that_were_launched_most_or_had_the_most_time() -> None
     ]
     assert (seen.kernels_total, seen.launches) == (6, 900)
     assert omission_notes([seen, seen]) == (
-        'Kernels that are not listed one by one: 4, past the bound "kernels_told". Their launches are counted.',
+        'Kernels not listed one by one: 4, beyond the limit "kernels_told". Their launches are counted.',
     )
 
 

@@ -206,7 +206,10 @@ def test_a_process_that_finds_no_room_is_told(probe: Probe, made: Made) -> None:
     made.engine.room = 0
     made.engine.without_functions.add(sys.executable)
     probe.follow(os.getpid())
-    assert f'Process {os.getpid()} is not followed: more run than the bound "followed" allows.' in probe.report().notes
+    assert (
+        f'Process {os.getpid()} is not followed: more processes run than the limit "followed" allows.'
+        in probe.report().notes
+    )
 
 
 def test_a_process_that_has_ended_and_was_not_waited_for_is_not_followed(probe: Probe, made: Made) -> None:

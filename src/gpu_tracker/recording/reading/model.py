@@ -24,7 +24,7 @@ class Meta:
     :ivar started: Time of the first sample (ISO 8601, UTC), also in microseconds: ``start_unix_us`` since 1970 and
         ``start_monotonic_us`` on the monotonic clock.
     :ivar interval: Sampling interval in seconds.
-    :ivar units: Units of RAM, GPU RAM and time, and the tracker's parameter ``n_expected_cores``.
+    :ivar units: Units of RAM, GPU RAM and time. ``units`` also has the tracker's parameter ``n_expected_cores``.
     :ivar sections: Requested optional sections of the result, such as ``io``.
     :ivar root_pid: Process ID of the tracked process.
     :ivar totals: Result of the run as a dictionary, in bytes, seconds, percent and joules.
@@ -101,7 +101,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU of the machine, with ``id`` in this recording, ``uuid``, ``name`` and ``total_ram`` in bytes."""
+    """A GPU of the machine: ``uuid``, ``name``, ``total_ram`` in bytes, and ``id``, its number in this recording."""
 
     id: int
     uuid: str
