@@ -349,7 +349,7 @@ def test_a_page_that_cannot_be_written_is_not_printed(run: str, tmp_path: Path):
         (['report', '--from'], '--from needs a value'),
         (['report', '{run}', '--from=x'], "--from must be a number of seconds from the first sample, not 'x'"),
         (['report', '{run}', '--from=5', '--to=2'], "--to must be more than --from, which is 5, not '2'"),
-        (['report', '{run}', '--from=10'], "--from must be less than the 10 s that were recorded, not '10'"),
+        (['report', '{run}', '--from=10'], "--from must be less than the duration of the recording, 10 s, not '10'"),
         *(
             (
                 ['report', '/nowhere/run.db', '-o', f'run{ending}'],

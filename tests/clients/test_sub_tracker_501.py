@@ -165,7 +165,7 @@ def test_comparisons_are_those_of_gpu_tracker_5(tmp_path: Path, statistic: str):
 
     theirs = run_501(_COMPARE, statistic, True, *files)
     results = tmp_path / 'At.csv.results'
-    with pytest.raises(ValueError, match='pickles are not loaded'):
+    with pytest.raises(ValueError, match='Pickles are not loaded'):
         TrackingComparison({'A': results})
     run_501(_CONVERT, results, tmp_path / 'A.json')
     converted = TrackingComparison({'A': tmp_path / 'A.json'}).results_map['A'].to_json()

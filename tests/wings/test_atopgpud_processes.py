@@ -208,6 +208,6 @@ def test_accounting_mode_is_switched_on_when_it_is_asked_for(machine: Machine, n
     with AtopDaemon(machine, '--enable-accounting', network=network) as daemon, daemon.over_tcp() as client:
         assert [gpu.task_support for gpu in client.types()] == [3, 1]
         assert client.statistics()[0].processes[0].busy == 55
-        assert 'accounting mode of GPU 0 (NVIDIA H200, 00000000:17:00.0) was switched on' in daemon.log
+        assert 'switched on accounting mode of GPU 0 (NVIDIA H200, 00000000:17:00.0)' in daemon.log
         assert 'accounting mode of GPU 1' in daemon.log
     assert machine.driver.calls().count('nvmlDeviceSetAccountingMode') == 2
