@@ -124,14 +124,14 @@ def test_the_chart_is_folded_and_stays_so(browser):
         page.locator('#fleet-past summary').focus()
         page.keyboard.press('Enter')
         expect(chart(page)).to_be_hidden()
-        assert page.url == f'{server.url}/#chart=0'
+        expect(page).to_have_url(f'{server.url}/#chart=0')
         page.reload()
         expect(page.locator('#fleet-past .means')).to_have_text('means: utilization 40 %, memory 45 %')
         expect(chart(page)).to_be_hidden()
         assert page.locator('canvas').count() == 0
         page.locator('#fleet-past summary').click()
         expect(chart(page).locator('canvas')).to_be_visible()
-        assert page.url == f'{server.url}/#chart=1'
+        expect(page).to_have_url(f'{server.url}/#chart=1')
 
 
 def test_a_phone_has_the_chart_folded(browser):

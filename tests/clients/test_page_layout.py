@@ -42,7 +42,7 @@ def test_more_than_thirty_hosts_are_compact_by_themselves(browser):
         expect_view(page, 'compact')
         server.remove('30')
         expect_view(page, 'full')
-        assert page.url == f'{server.url}/#q=node007'
+        expect(page).to_have_url(f'{server.url}/#q=node007')
 
 
 def test_a_layout_that_was_chosen_stays(browser):
@@ -50,7 +50,7 @@ def test_a_layout_that_was_chosen_stays(browser):
         expect_view(page, 'full')
         page.get_by_label('Compact').check()
         expect_view(page, 'compact')
-        assert page.url == f'{server.url}/#compact=1'
+        expect(page).to_have_url(f'{server.url}/#compact=1')
         page.get_by_label('Compact').uncheck()
         expect_view(page, 'full')
         server.put(up('30', 'node030', free_gpu(0)))
@@ -58,7 +58,7 @@ def test_a_layout_that_was_chosen_stays(browser):
         expect_view(page, 'full')
         page.get_by_label('Search').fill('node00')
         page.get_by_role('button', name='Show all').click()
-        assert page.url == f'{server.url}/#compact=0'
+        expect(page).to_have_url(f'{server.url}/#compact=0')
         page.reload()
         expect(page.locator('.host')).to_have_count(31)
         expect_view(page, 'full')
