@@ -27,7 +27,7 @@ _IDENTITY = ('pid', 'run', 'name', 'symbol', 'file', 'address')
 
 @dataclass(frozen=True, slots=True)
 class KernelVariant:
-    """A kernel as it was compiled for one generation of GPUs.
+    """A kernel as compiled for one generation of GPUs.
 
     :ivar sm: SM version as a number: 90 means compute capability 9.0.
     :ivar feature: Suffix of the SM version, such as ``a`` in sm_90a. Usually empty.
@@ -64,7 +64,7 @@ class KernelReport(CUDAKernel):
 class ProcessReport(CUDAProcess):
     """The CUDA calls of one program. If a process executes another program, each program has a report.
 
-    :ivar run: Number of this program run, the same in all reports of one probe.
+    :ivar run: Number that identifies this program run in all reports of one probe.
     :ivar kernels: Kernels with the most launches or time, most launched first. The limit ``kernels_told`` in
         :class:`gpu_tracker.cuda_probe.limits.Limits` sets the number of kernels.
     """

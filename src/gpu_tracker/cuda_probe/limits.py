@@ -17,17 +17,19 @@ class Limits:
     :ivar ring_bytes: Size of the event buffer in bytes: a power of two, at least 65,536.
     :ivar followed: Maximum number of processes observed at the same time, with or without CUDA.
     :ivar processes: Maximum number of programs that use CUDA at the same time.
-    :ivar allocations: Maximum number of allocations in use. Each allocation takes 88 bytes of Linux kernel memory.
+    :ivar allocations: Maximum number of CUDA allocations in use. The probe needs 88 bytes of Linux kernel memory for
+        each allocation.
     :ivar kernels: Maximum number of CUDA kernels. A kernel counts once for each process and GPU.
     :ivar streams: Maximum number of CUDA streams of all processes.
     :ivar threads: Maximum number of threads that call CUDA at the same time.
     :ivar failures: Maximum number of different failures: combinations of process, function and error.
-    :ivar graphs: Maximum number of CUDA graphs of all processes. All graphs together may contain sixteen times this
-        number of kernels.
+    :ivar graphs: Maximum number of CUDA graphs of all processes. The maximum number of kernels in all graphs is 16
+        times ``graphs``.
     :ivar ended: Maximum number of ended programs in the report.
-    :ivar kernels_told: A number *n*: the report lists the *n* kernels of a program with the most launches, and the *n*
-        kernels with the most time.
-    :ivar open_seconds: A span without a synchronisation ends this many seconds after the last launch in the span.
+    :ivar kernels_told: For each program, the report lists this number of kernels with the most launches, and this
+        number with the most time.
+    :ivar open_seconds: A span (see *launch to sync*) without a synchronisation ends this many seconds after the last
+        launch in the span.
     :ivar launches_a_span: Maximum number of launches in a span.
     """
 

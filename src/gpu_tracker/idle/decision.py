@@ -11,14 +11,14 @@ The rules; an earlier rule overrides a later one (also in ``docs/``):
    ``log``, ``env``, ``user`` or ``use_uuids`` change, the program is stopped and starts again at once. Changes of other
    keys stop no program.
 5. A program that ends by itself rests for ``restart_backoff_seconds`` before the next start. After exit code 0, the
-   rest is at most ``interval_seconds``. Each further failure doubles the rest, up to 300 s. The doubling ends after
-   exit code 0, after a run of at least 300 s or when the program's keys change.
+   program rests at most ``interval_seconds``. After each further failure, the program rests twice as long, up to 300 s.
+   The doubling ends after exit code 0, after a run of at least 300 s or when the program's keys change.
 6. When all GPUs have been idle long enough for a program with ``gpus=ALL``, this program starts. The programs with
    other ``gpus`` are stopped first. While the program with ``gpus=ALL`` rests, no program with other ``gpus`` starts.
-   Of several programs with ``gpus=ALL``, the first in the file that does not rest starts.
+   If several programs with ``gpus=ALL`` could start, the first in the file starts.
 7. If the last run of a program with ``gpus=ALL`` failed within 300 s or lasted less than 2 s, rule 6 does not apply.
    The program with ``gpus=ALL`` then starts only when no other program of the monitor runs.
-8. A program with numbers in ``gpus`` starts when all these GPUs have been idle long enough and run no other program of
+8. A program with numbers in ``gpus`` starts when all its GPUs have been idle long enough and run no other program of
    the monitor. If several programs could start on a GPU, the first in the file starts.
 
 The idle time of a GPU counts from the first of the polls that have shown it idle, and no user active, without a break.
