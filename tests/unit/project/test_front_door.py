@@ -63,7 +63,7 @@ def test_its_figures_are_those_of_the_comparison():
     assert shared == ('1.000', 'psrecord 2.846, GNU time 0.583')
     assert 'memory that five processes shared, gpu-tracker reported the true size, and psrecord 2.8 times' in words
     assert '``python -m benchmarks truth`` repeats these measurements' in README
-    assert 'its parts ``truth`` (rows 1 to 4)' in ' '.join(COMPARISON.split())
+    assert 'print the rows: ``truth`` (rows 1 to 4)' in ' '.join(COMPARISON.split())
 
 
 def test_what_the_tests_need_is_named():
