@@ -22,7 +22,7 @@ class GpuTrackerError(Exception):
 class ParameterError(GpuTrackerError, ValueError):
     """A parameter has an invalid value.
 
-    The fields ``parameter``, ``value``, ``accepted`` and ``advice`` are the parts of the message.
+    The message's parts are the fields ``parameter``, ``value``, ``accepted`` and ``advice``.
     """
 
     def __init__(self, parameter: str, value: object, accepted: str, advice: str = '') -> None:

@@ -65,13 +65,13 @@ def run(
     The figures are as exact as with the command ``gpu-tracker``. Several threads may call ``run`` at the same time.
 
     :param command: Program and arguments, as a list of strings. No shell is used.
-    :param stdin: ``stdin``, ``stdout``, ``stderr``, ``cwd`` and ``env`` mean the same as in :func:`subprocess.run`.
+    :param stdin: ``stdin``, ``stdout``, ``stderr``, ``cwd`` and ``env`` are parameters of :func:`subprocess.run`.
         ``PIPE`` raises ``ValueError``.
     :param options: Parameters of :class:`~gpu_tracker.Tracker`, except ``process_id``.
     :raises OSError: if the command cannot be started, for example ``FileNotFoundError``.
-    :raises RuntimeError: if measuring fails. On Linux, the command is then not started; on other systems, the command
-        is killed. If the command has run to its end, the exception's ``__notes__`` contain the exit code.
-    :raises gpu_tracker.tracked_command.CommandInterrupted: on Ctrl-C. After any other exception, the command is killed.
+    :raises RuntimeError: if measuring fails. If the sampler does not start, the command is not started (Linux) or is
+        killed (other systems). If the command has ended, the exception's ``__notes__`` contain the exit code.
+    :raises gpu_tracker.tracked_command.CommandInterrupted: on Ctrl-C. Any other exception kills the command.
     """
     if isinstance(command, str | bytes | os.PathLike):
         raise TypeError(

@@ -48,12 +48,11 @@ def track(  # noqa: F811
     """Measure each call of the decorated function. Write ``@track`` or ``@track(...)``.
 
     After each call, a summary is printed on standard error, or the result is passed to the function ``report``. The
-    return value and the exceptions of the decorated function stay the same. If measuring fails, a warning is logged and
-    the function still runs.
+    decorated function's return value and exceptions stay the same. If measuring fails, a warning is logged and the
+    function still runs.
 
     You can decorate functions, coroutine functions and methods, but not generators. A recursive call is measured as
-    part of the outermost call. The whole process is measured: if two calls overlap, both results include the resources
-    of both calls.
+    part of the outermost call. The whole process is measured: if two calls overlap, both results include both calls.
 
     :param report: Function that gets the :class:`~gpu_tracker.ResourceUsage` of each call.
     :param options: Parameters of :class:`~gpu_tracker.Tracker`, except ``process_id``.

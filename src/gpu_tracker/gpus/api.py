@@ -74,7 +74,7 @@ def available_gpus(
     exclude: str | Sequence[str | int] = (),
     gpu_brand: str | Sequence[str] | None = None,
 ) -> list[str]:
-    """Return the free GPUs that ``gpu-tracker available`` prints: a list of indices or UUIDs, as strings.
+    """Return the free GPUs, like the command ``gpu-tracker available``: a list of indices or UUIDs, as strings.
 
     By default, a free GPU has a utilization below 5 %, at most 20 % of its memory in use, and no programs except
     display servers. GPUs that are claimed, or hidden by a variable such as ``CUDA_VISIBLE_DEVICES``, are not free.
@@ -135,7 +135,7 @@ def claim_gpus(
 ) -> AbstractContextManager[list[str]]:
     """Claim free GPUs for a ``with`` block. gpu-tracker gives claimed GPUs to no other program until the block ends.
 
-    ``with ... as gpus`` assigns a list of indices or UUIDs. Set ``CUDA_VISIBLE_DEVICES`` yourself.
+    In ``with claim_gpus(1) as gpus``, ``gpus`` is a list of indices or UUIDs. Set ``CUDA_VISIBLE_DEVICES`` yourself.
     :func:`available_gpus` explains the other parameters and errors.
 
     :param n: Number of GPUs to claim.

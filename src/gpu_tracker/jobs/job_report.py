@@ -31,8 +31,8 @@ class RankReport:
     :ivar exit_code: Exit code of the rank, or -n if signal n ended the rank. ``signal`` is the signal's name.
     :ivar started: Start of the rank, in seconds since 1970. ``updated`` is the time of the last update.
     :ivar seconds: Recorded run time.
-    :ivar cpu_seconds: CPU time. ``max_cores`` is the most cores used at once.
-    :ivar max_ram: Peak RAM, as :class:`.Bounded`.
+    :ivar cpu_seconds: CPU time. ``max_cores`` is the highest number of cores in use.
+    :ivar max_ram: Peak RAM (:class:`.Bounded`).
     :ivar max_gpu_ram: Peak GPU RAM.
     :ivar gpu_utilization: Mean utilization in percent, summed over the rank's GPUs.
     :ivar read: Data read from storage (section ``io``). ``written`` is data written to storage.
@@ -83,10 +83,10 @@ class RankReport:
 class NodeReport:
     """Resource use of all ranks on one ``node`` together. ``ranks`` is the number of ranks on the node.
 
-    :ivar max_ram: Peak RAM of all ranks together, as :class:`.Bounded`. ``lower`` is the peak of the largest rank.
-        ``value`` and ``upper`` add up ranks, and can count shared pages twice.
+    :ivar max_ram: Peak RAM of all ranks together (:class:`.Bounded`). ``lower`` is the highest peak of a single rank.
+        ``value`` and ``upper`` are sums over ranks, and can count shared pages twice.
     :ivar cpu_seconds: CPU time of all ranks together.
-    :ivar cores: Cores allotted on the node or, if unknown, cores that the ranks may use. ``cpu_seconds_allotted`` is
+    :ivar cores: Number of cores allotted on the node or, if unknown, allowed for the ranks. ``cpu_seconds_allotted`` is
         ``cores`` times run time.
     :ivar asked_ram: RAM allotted to the job on the node.
     :ivar max_gpu_ram: Highest peak GPU RAM of a single rank.
@@ -112,8 +112,8 @@ class NodeReport:
 class UsedGPU:
     """One GPU of a job: its ``node``, ``label``, ``uuid``, ``capacity`` and the ``ranks`` that used it.
 
-    :ivar max_ram: Peak memory of all ranks together on this GPU, as :class:`.Bounded`.
-    :ivar mean_percent: Mean utilization by all programs, in percent: the highest mean that a rank measured.
+    :ivar max_ram: Peak memory of all ranks together on this GPU (:class:`.Bounded`).
+    :ivar mean_percent: Highest mean utilization (by all programs, in percent) that any rank measured.
     """
 
     node: str
@@ -164,9 +164,9 @@ class JobRegion:
 
     :ivar slowest_rank: Rank that spent the most time in the region. ``max_seconds`` is the time of this rank.
     :ivar mean_seconds: Mean time that a rank spent in the region.
-    :ivar waiting_share: Imbalance of the ranks, from 0 to 1: the share of the region's time for which ranks would wait,
-        on average, if after each call of the region all ranks waited for the slowest rank.
-    :ivar is_by_call: ``waiting_share`` compares single calls if True, or the ranks' total times if False.
+    :ivar waiting_share: Imbalance of the ranks, from 0 to 1. If all ranks waited for the slowest rank after each call,
+        a rank would wait for this share of the region's time, on average.
+    :ivar is_by_call: True if ``waiting_share`` compares single calls, False if total times of ranks.
     """
 
     path: tuple[str, ...]
@@ -191,23 +191,23 @@ class JobReport:
     :ivar ended: Last update of any rank. ``seconds`` is the time from ``started`` to ``ended``.
     :ivar ranks_expected: Expected number of ranks, or None if unknown.
     :ivar ranks_started: Number of ranks that started. ``never_started`` lists ranks that never started.
-    :ivar states: Number of ranks in each state, such as ``failed``, after the last attempt.
+    :ivar states: Number of ranks by state of the last attempt, such as ``failed``.
     :ivar restarted: Ranks that were restarted.
     :ivar cpu_seconds: CPU time of all attempts. ``cpu_seconds_allotted`` is allotted cores times run time.
     :ivar gpu_seconds: Busy time of all used GPUs. ``gpu_seconds_allotted`` is allotted GPUs times run time.
     :ivar gpu_joules: Energy of all used GPUs. ``cpu_package_joules`` is the energy of all CPU packages.
     :ivar read: Data read from storage. ``written`` is data written to storage.
-    :ivar max_ram_of_rank: Highest peak RAM of a single rank, as :class:`.Bounded`.
-    :ivar max_ram_of_node: Highest peak RAM of all ranks on one node together, as :class:`.Bounded`.
+    :ivar max_ram_of_rank: Highest peak RAM of a single rank (:class:`.Bounded`).
+    :ivar max_ram_of_node: Highest peak RAM of all ranks on one node together (:class:`.Bounded`).
     :ivar asked_ram_of_node: Highest RAM allotted on any node.
     :ivar nodes: One :class:`.NodeReport` for each node.
     :ivar gpus: One :class:`.UsedGPU` for each used GPU, highest peak memory first.
     :ivar ranks: One :class:`.RankReport` for each attempt of each rank.
-    :ivar imbalance: One :class:`.Imbalance` for each compared figure of each job step.
+    :ivar imbalance: One :class:`.Imbalance` for each compared figure and each job step.
     :ivar regions: One :class:`.JobRegion` for each region in the recordings.
     :ivar oom_kills: One :class:`.GroupKills` for each control group that ran out of memory.
-    :ivar figures: Dictionary of more figures, such as ``io.combined.read``: sums over ranks, or the highest value of
-        any rank.
+    :ivar figures: Dictionary of more figures, such as ``io.combined.read``. Each is a sum over ranks or the highest
+        value of any rank.
     :ivar lower_bounds: Names of figures that may be too low.
     :ivar problems: Warnings about missing or unreliable data.
     :ivar advice: :class:`.Advice` for the next job, as ``gpu-tracker merge`` prints it.

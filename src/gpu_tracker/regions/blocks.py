@@ -125,8 +125,8 @@ def region(name: Any, /, *, sync: Sync | None = None, **attributes: object) -> A
     uses the name of the function.
 
     :param name: Name of the part, up to 1,000 characters.
-    :param sync: A function to call before the start and the end of the part, such as ``torch.cuda.synchronize``.
-        ``sync`` is called only while a tracker records.
+    :param sync: Function called before the part starts and ends, such as ``torch.cuda.synchronize``. ``sync`` is called
+        only while a tracker records.
     :param attributes: Numbers, booleans and strings to record with this call, such as ``batch=32``. At most 2,500
         bytes.
     """

@@ -95,7 +95,7 @@ class CUDAKernel:
     """One CUDA kernel: ``name`` in the source code, binary ``file`` and number of ``launches``.
 
     :ivar mean_threads: Mean number of GPU threads per launch.
-    :ivar span_seconds: Estimated share of this CUDA kernel in the program's ``launch_to_sync_seconds``.
+    :ivar span_seconds: Estimated part of ``launch_to_sync_seconds`` that this CUDA kernel caused.
     """
 
     name: str
@@ -107,7 +107,10 @@ class CUDAKernel:
 
 @dataclass(frozen=True, slots=True)
 class CUDAFailure:
-    """Failed calls of one ``function`` with the same ``error`` number (``error_name``); ``count`` is their number."""
+    """Failed calls of one ``function`` with the same ``error`` number (``error_name``).
+
+    ``count`` is the number of calls.
+    """
 
     function: str
     error: int
@@ -124,17 +127,17 @@ class CUDAProcess:
     :ivar launches: Number of successful kernel launches, including kernels in CUDA graphs (rate:
         ``launches_per_second``).
     :ivar graph_launches: Number of launches of CUDA graphs.
-    :ivar active_percent: The time ``launch_to_sync_seconds`` in percent of the time ``seconds``.
+    :ivar active_percent: ``launch_to_sync_seconds`` divided by ``seconds``, in percent.
     :ivar used_cores: Upper limit for the mean number of CUDA cores in use.
     :ivar mean_threads: Mean number of GPU threads per kernel launch.
     :ivar streams: Number of CUDA streams used for launches.
     :ivar synchronisations: Number of calls that waited for a CUDA stream, a device or a CUDA event.
-    :ivar synchronising_seconds: Sum of the seconds that each thread spent in synchronisation calls.
+    :ivar synchronising_seconds: Total seconds that all threads spent in synchronisation calls.
     :ivar copies: Number of successful blocking memory copies.
-    :ivar launch_to_sync_seconds: Total time from a launch to the end of the call that waited for the launched work.
+    :ivar launch_to_sync_seconds: Total time from each launch until a later call has waited for the launched work.
         Overlapping time counts once. The GPU may have finished the work earlier.
     :ivar allocations: Number of successful allocations of GPU memory (total size: ``allocated``).
-    :ivar frees: How often GPU memory from counted allocations was freed (total size: ``freed``).
+    :ivar frees: How often GPU memory counted in ``allocations`` was freed (total size: ``freed``).
     :ivar memory_current: GPU memory that is allocated now (peak: ``memory_max``), or 0 after the program's end.
     :ivar memory_leaked: GPU memory that was not freed before the program's end, or None while the program runs.
     :ivar host_allocations: Number of allocations of page-locked RAM (size now: ``host_memory_current``, peak:

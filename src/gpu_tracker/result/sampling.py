@@ -19,7 +19,7 @@ class Sampling:
     :ivar late: Number of samples that began later than planned.
     :ivar skipped: Number of samples skipped because the previous sample took too long, or because of
         ``max_overhead_percent``.
-    :ivar mean_interval: Mean time between two regular samples, in seconds, without extra samples.
+    :ivar mean_interval: Mean seconds between regular samples. Extra samples after process starts and ends do not count.
     :ivar cpu_seconds: CPU time for taking samples.
     :ivar lower_bounds: Figures that may be too low, as a dictionary from name to reason.
     """

@@ -82,8 +82,9 @@ class ProcessingUnitPercentages:
 class CPUUtilization:
     """CPU utilization of ``system``, ``main``, ``descendants`` and ``combined`` (:class:`ProcessingUnitPercentages`).
 
-    :ivar system_core_count: Number of logical cores: 100 % in the hardware percentages of ``system``.
-    :ivar n_expected_cores: Number of expected cores: 100 % in the hardware percentages of the tracked processes.
+    :ivar system_core_count: Number of logical cores. Hardware percentages of ``system`` are relative to this number.
+    :ivar n_expected_cores: Number of expected cores. Hardware percentages of tracked processes are relative to this
+        number.
     :ivar main_n_threads: Highest number of threads of ``main`` in one sample. ``descendants_n_threads`` and
         ``combined_n_threads`` count ``descendants`` and ``combined``.
     """
@@ -104,7 +105,7 @@ class GPUUtilization:
     """GPU utilization by all programs, not only yours.
 
     :ivar system_gpu_count: Number of GPUs of the machine.
-    :ivar n_expected_gpus: Number of GPUs in the sums of ``gpu_percentages``.
+    :ivar n_expected_gpus: Number of measured GPUs, used to calculate ``gpu_percentages``.
     :ivar gpu_percentages: Utilization of the measured GPUs, or 0.0 without a GPU.
     """
 
@@ -141,8 +142,8 @@ class GPUUse:
     :ivar capacity: Memory size of the GPU, or None in MIG mode.
     :ivar max_ram: Peak memory in use (:class:`.GPUMemory`).
     :ivar utilization: Utilization by all programs (:class:`.GPUPercentages`).
-    :ivar own_utilization: Utilization by the tracked processes (:class:`.GPUPercentages`). Unknown in MIG mode, in
-        containers with their own process IDs, and with some drivers.
+    :ivar own_utilization: Utilization by the tracked processes (:class:`.GPUPercentages`). Percentages are unknown in
+        MIG mode, in containers with their own process IDs, and with some drivers.
     :ivar others_used_it: Whether untracked processes used the GPU, or None if some processes may be hidden.
     """
 
@@ -168,12 +169,12 @@ class ComputeTime:
 
 @dataclass(frozen=True, slots=True)
 class IOValues:
-    """I/O of one or more processes. A peak rate is the highest mean over at least half a second.
+    """I/O of one or more processes. A peak rate is the highest mean over half a second or longer.
 
     :ivar read: Data read from storage, not from the page cache (peak rate: ``max_read_per_second``).
     :ivar written: Data written to files, counted when the data enter the page cache (peak rate:
         ``max_written_per_second``).
-    :ivar cancelled: Part of ``written`` that never reached storage, because the file was deleted (Linux only).
+    :ivar cancelled: Written data that never reached storage, because the file was deleted or truncated (Linux only).
     :ivar read_by_calls: Data read by system calls such as ``read(2)``, without sockets and mapped files (peak rate:
         ``max_read_by_calls_per_second``).
     :ivar written_by_calls: Data written by system calls (peak rate: ``max_written_by_calls_per_second``).
@@ -203,7 +204,7 @@ class IOValues:
 class IOUsage:
     """I/O of ``main``, ``descendants`` and ``combined`` (:class:`.IOValues`). Rates are in ``unit`` per second.
 
-    ``combined`` also includes children that ended between two samples, if their parent waited for their end.
+    ``combined`` also includes a child that ended between two samples, if the parent waited for the child.
     """
 
     unit: str
@@ -282,8 +283,8 @@ class GPUActivity:
 class ControlGroupUsage:
     """Limits of the Linux control group in which the run started, and processes killed for lack of memory.
 
-    Each limit is the lowest limit of the group and its visible parents. Without a limit, the figure is the machine's
-    total.
+    Each limit is the lowest limit of the group and its readable parents. Without a limit, the
+    figure is the machine's total.
 
     :ivar unit: Unit of ``memory_limit``.
     :ivar folder: Folder of the control group.
@@ -309,7 +310,7 @@ class JobIdentity:
 
     :ivar launcher: Launcher that started the rank directly, such as ``slurm``, ``openmpi``, ``torchrun``, ``ray`` or
         ``kubernetes``.
-    :ivar job: Job ID. In a job array, ``array_task`` is the task ID, ``array_size`` the number of tasks.
+    :ivar job: Job ID. In a job array, ``array_task`` is the task ID. ``array_size`` is the number of tasks.
     :ivar step: ID of the job step.
     :ivar rank: Rank in the job step, from 0 to ``size`` - 1.
     :ivar local_rank: Rank on the node, from 0 to ``local_size`` - 1.
@@ -336,7 +337,8 @@ class OwnGroupUsage:
 
     Sizes are in ``unit``.
 
-    :ivar made_in: Kind of control group: ``cgroup v2``, ``cgroup v1``, ``cgroup v1 and v2`` or ``systemd scope``.
+    :ivar made_in: Kind of control group: ``cgroup v1``, ``cgroup v2``, both (``cgroup v1 and v2``) or ``systemd
+        scope``.
     :ivar memory_peak: Peak memory of the group. Unlike ``max_ram``, the peak includes page cache and kernel memory.
     :ivar cpu_seconds: CPU time: the sum of ``user_cpu_seconds`` and ``system_cpu_seconds``.
     :ivar read: Data read from storage devices.
@@ -434,7 +436,7 @@ class ResourceUsage:
 
     @staticmethod
     def from_dict(report: Mapping[str, Any]) -> ResourceUsage:
-        """Return the result for a dictionary that :meth:`to_dict` returned.
+        """Convert a dictionary from :meth:`to_dict` to a result.
 
         Missing figures become None. Unknown keys are ignored.
 
@@ -445,7 +447,7 @@ class ResourceUsage:
 
     @staticmethod
     def from_json(text: str | bytes) -> ResourceUsage:
-        """Return the result for the text of a JSON report, such as the output of ``gpu-tracker -f json``.
+        """Convert a JSON report, such as the output of ``gpu-tracker -f json``, to a result.
 
         :raises ValueError: if ``text`` is not a report of gpu-tracker.
         """

@@ -19,7 +19,10 @@ LEAST_CHANGE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """A run, with ``path`` of the recording, ``started`` (ISO 8601, UTC), ``is_complete`` and ``exit_code``."""
+    """A run (``exit_code``), recorded in the file ``path``. ``started`` is in ISO 8601, UTC.
+
+    ``is_complete`` is False without a recorded normal end.
+    """
 
     path: str
     started: str | None
@@ -29,7 +32,7 @@ class ComparedRun:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group of runs, with ``name`` and ``runs`` (tuple of :class:`.ComparedRun`)."""
+    """A group of runs (``name``). ``runs`` is a tuple of :class:`.ComparedRun`."""
 
     name: str
     runs: tuple[ComparedRun, ...]
@@ -58,8 +61,8 @@ class ComparedFigure:
     :ivar ratio: Mean of the other group divided by the mean of the first group, or None if there is a ``problem``.
     :ivar low: Lower end of the 95 % confidence interval of ``ratio``. ``high`` is the upper end. Both are None if a
         group has only one run.
-    :ivar verdict: ``larger`` or ``smaller`` if the interval excludes 1, ``unclear`` if it includes 1. ``unchanged`` if
-        all values are equal, None if there is no interval.
+    :ivar verdict: ``larger`` or ``smaller`` if the interval excludes 1, ``unclear`` if the interval includes 1,
+        ``unchanged`` if all values are equal, None without an interval.
     """
 
     name: str
@@ -84,7 +87,7 @@ class ComparedFigure:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A setting or fact that differs between groups, such as ``host``: its ``name`` and ``values``."""
+    """A setting or fact that differs between groups (``name``, such as ``host``), and its ``values``."""
 
     name: str
     values: tuple[tuple[str, tuple[str, ...]], ...]

@@ -45,8 +45,8 @@ class Comparison:
 
     :ivar groups: One :class:`.Group` for each compared group.
     :ivar figures: One :class:`.ComparedFigure` for each figure of each group after the first.
-    :ivar differences: Differences in machine, command or settings, as :class:`.Difference`.
-    :ivar unpaired_regions: Regions that some groups lack, as :class:`.UnpairedRegion`.
+    :ivar differences: Differences in machine, command or settings (:class:`.Difference`).
+    :ivar unpaired_regions: Regions that some groups lack (:class:`.UnpairedRegion`).
     :ivar figures_by_gpu: One :class:`.ComparedFigure` for each figure of a single GPU.
     """
 
@@ -65,7 +65,7 @@ class Comparison:
         """Check a condition as ``gpu-tracker compare --fail-if`` does. The check fails if the condition applies.
 
         The condition ``compute_time > +5 %`` applies if the time grew by more than 5 % compared with the first group.
-        See :doc:`ci` for more conditions.
+        For more conditions, see “:doc:`ci`”.
 
         :raises ValueError: if the condition is invalid.
         """
@@ -88,10 +88,10 @@ class Comparison:
 def compare(groups: Mapping[str, Run | Sequence[Run]], *, salvage: bool = False) -> Comparison:
     """Compare groups of runs.
 
-    :param groups: A dictionary of two or more groups. Keys are names, values are lists of recordings: paths, or results
-        of :func:`gpu_tracker.load`.
+    :param groups: A dictionary of two or more groups. Each key is a name. Each value is a list of paths of recordings
+        or results of :func:`gpu_tracker.load`.
     :param salvage: Read damaged recordings as far as possible.
-    :raises ValueError: if there are fewer than two groups, or a group has no recording or one recording twice.
+    :raises ValueError: if there are fewer than two groups, or a group is empty or has a recording twice.
     :raises RecordingError: if a recording cannot be read.
     """
     if len(groups) < 2:  # noqa: PLR2004 - to compare

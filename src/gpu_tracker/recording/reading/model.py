@@ -16,22 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """Facts about a recorded run: ``command``, working ``folder``, and ``program`` (version of gpu-tracker).
+    """Facts about a recorded run (``command``). ``folder`` is the working folder.
 
-    ``host``, ``system`` (kernel version), ``machine`` (architecture), ``python``, ``cores`` and ``ram_capacity`` in
-    bytes describe the machine.
+    ``program`` is the version of gpu-tracker.
 
-    :ivar started: Time of the first sample (ISO 8601, UTC), also in microseconds: ``start_unix_us`` since 1970 and
-        ``start_monotonic_us`` on the monotonic clock.
+    The machine is described by ``host``, ``system`` (kernel version), ``machine`` (architecture), ``python``, ``cores``
+    and ``ram_capacity`` (bytes).
+
+    :ivar started: Time of the first sample (ISO 8601, UTC). The same in microseconds: ``start_unix_us`` (since 1970)
+        and ``start_monotonic_us`` (monotonic clock).
     :ivar interval: Sampling interval in seconds.
-    :ivar units: Units of RAM, GPU RAM and time. ``units`` also has the tracker's parameter ``n_expected_cores``.
+    :ivar units: Units of RAM, GPU RAM and time. The fourth value is the tracker's parameter ``n_expected_cores``.
     :ivar sections: Requested optional sections of the result, such as ``io``.
     :ivar root_pid: Process ID of the tracked process.
     :ivar totals: Result of the run as a dictionary, in bytes, seconds, percent and joules.
     :ivar ended: ``stopped`` after a normal end, ``abandoned`` if the tracker was killed, None if no end was recorded.
     :ivar exit_code: Exit code of the command. ``termination_reason`` is the limit that ended the command. ``oom_kills``
         counts processes killed for lack of memory.
-    :ivar job: Job and rank of the tracked process, as :class:`~gpu_tracker.JobIdentity`.
+    :ivar job: Job and rank of the tracked process (:class:`~gpu_tracker.JobIdentity`).
     :ivar samples_lost: Number of samples that could not be written. ``region_lines_lost`` counts lost lines of the
         region log.
     """
@@ -101,7 +103,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU of the machine: ``uuid``, ``name``, ``total_ram`` in bytes, and ``id``, its number in this recording."""
+    """A GPU of the machine (``uuid``, ``name``). ``id`` is the GPU's number in the recording.
+
+    ``total_ram`` is in bytes.
+    """
 
     id: int
     uuid: str
@@ -126,7 +131,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecord:
-    """A recorded process, with ``id`` in this recording, ``pid``, ``parent`` (PID) and ``name``.
+    """A recorded process (``pid``, ``name``). ``id`` is the number in the recording. ``parent`` is a PID.
 
     :ivar first_t: When the process was first seen, in seconds since the first sample.
     :ivar command: Command line of the process as ``ps`` shows it, at most 200 characters.
@@ -145,7 +150,7 @@ class ProcessSample:
     """A sample of one process. ``t`` is the time in seconds since the first sample.
 
     :ivar process: The ``id`` of the process, as in :class:`.ProcessRecord`.
-    :ivar rss: RAM of the process in bytes. ``n_threads`` is the number of its threads.
+    :ivar rss: RAM of the process in bytes. ``n_threads`` is the number of threads.
     :ivar cpu: CPU time of the process since its start, in seconds.
     :ivar gpu_ram: Memory of the process on all GPUs together, in bytes.
     """
@@ -203,24 +208,24 @@ class Bounded:
 class Region:
     """One call of a region (a named part of a program), or the sum of many calls, in bytes and seconds.
 
-    A region has ``id``, ``parent_id`` (enclosing region), ``name``, ``attributes``, ``process_id``, ``thread_id`` and
-    the asyncio ``task``. If ``is_folded`` is true, the object is a sum of many calls, and ``cpu``, ``io`` and
-    ``energy`` are estimates.
+    A region has ``id``, ``name``, ``attributes``, ``process_id`` and ``thread_id``. ``parent_id`` is the enclosing
+    region. ``task`` is the asyncio task. If ``is_folded`` is true (sum of many calls), ``cpu``, ``io`` and ``energy``
+    are estimates.
 
     :ivar start: Start of the region, in seconds since the first sample.
     :ivar stop: End of the region, in seconds since the first sample. If no end was recorded, ``stop`` is None and
-        ``has_ended`` is False. ``seen_until`` is the last time at which the region was known to run.
+        ``has_ended`` is False. ``seen_until`` is when the region was last known to run.
     :ivar calls: Number of calls. ``errors`` counts calls that raised an exception. ``error`` is the type of the
         exception.
     :ivar wall_time: Wall time of all calls together. ``shortest`` and ``longest`` are times of single calls.
         ``squares`` is the sum of squared times.
     :ivar thread_cpu: CPU time of the thread that ran the region.
-    :ivar cpu: CPU time of all tracked processes during the region, as :class:`.Bounded`.
-    :ivar ram: Peak RAM of the process that ran the region, as :class:`.Bounded`.
-    :ivar combined_ram: Highest RAM of all tracked processes in the region's samples. ``gpu_ram`` is the highest GPU
-        RAM. Real peaks may be higher.
+    :ivar cpu: CPU time of all tracked processes during the region (:class:`.Bounded`).
+    :ivar ram: Peak RAM of the process that ran the region (:class:`.Bounded`).
+    :ivar combined_ram: Highest RAM of all tracked processes in samples during the region. ``gpu_ram`` is the highest
+        GPU RAM. Real peaks may be higher.
     :ivar gpu_utilization: Mean utilization of the used GPUs in percent, from ``gpu_samples`` samples. ``gpu_coverage``
-        is the share of the region's time with known utilization, from 0 to 1.
+        is the share of the region's time (0 to 1) with known utilization.
     :ivar io: I/O of all tracked processes: one :class:`.Bounded` for each figure, such as ``read``.
     :ivar energy: Energy of the used GPUs in joules.
     """

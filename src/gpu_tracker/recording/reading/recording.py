@@ -129,7 +129,7 @@ class Recording:
         return read_gpu_samples(self._database)
 
     def process_samples(self) -> Iterator[ProcessSample]:
-        """Yield each :class:`.ProcessSample`, in order of time. Empty without ``per_process``."""
+        """Yield each :class:`.ProcessSample`, in order of time. Without ``per_process``, yield nothing."""
         return read_process_samples(self._database)
 
     def summary(
@@ -137,8 +137,7 @@ class Recording:
     ) -> ResourceUsage:
         """Return the result of the run: a :class:`~gpu_tracker.ResourceUsage`.
 
-        If the recording is incomplete, all sums and maxima are lower bounds. By default, the result has the units
-        that the tracker was given.
+        If the recording is incomplete, all sums and maxima are lower bounds. The default units are the tracker's units.
 
         :raises RecordingError: if the run ended before a result was recorded.
         """
