@@ -88,7 +88,7 @@ def available_gpus(
     :param allow: Names of programs that may run on a free GPU.
     :param order:  ``'index'``, ``'free'`` (most free memory first) or ``'power'`` (highest power limit first). The
         default is ``'free'``, or ``'index'`` if utilization is not checked.
-    :param uuid: Return UUIDs instead of indices, also of MIG devices.
+    :param uuid: Return UUIDs, not indices, and MIG devices instead of their GPU.
     :param exclude: GPUs to leave out: indices, UUIDs or beginnings of UUIDs. ``5:0`` is MIG device 0 of GPU 5.
     :param gpu_brand: GPU vendors to choose from, as in :class:`~gpu_tracker.Tracker`.
     :raises ValueError: if a parameter has an invalid value.

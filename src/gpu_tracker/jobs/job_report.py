@@ -127,7 +127,7 @@ class UsedGPU:
 
 @dataclass(frozen=True, slots=True)
 class GroupKills:
-    """Processes killed for lack of memory in one control group, with its ``folder``, ``ranks`` and ``nodes``.
+    """Processes killed for lack of memory in one control group (``folder``, ``ranks``, ``nodes``).
 
     :ivar kills: Number of killed processes, tracked or not. Groups can contain other groups, so do not add up kills.
     """
@@ -188,7 +188,7 @@ class JobReport:
     :ivar is_running: Whether a rank still runs.
     :ivar is_lower_bound: True if a rank has no recorded end or no figures. Sums and maxima may then be too low.
     :ivar started: Start of the first rank, in seconds since 1970.
-    :ivar ended: Last update of any rank. ``seconds`` is the time from ``started`` to ``ended``.
+    :ivar ended: Time of the last update of any rank. ``seconds`` is the time from ``started`` to ``ended``.
     :ivar ranks_expected: Expected number of ranks, or None if unknown.
     :ivar ranks_started: Number of ranks that started. ``never_started`` lists ranks that never started.
     :ivar states: Number of ranks by state of the last attempt, such as ``failed``.
@@ -206,8 +206,8 @@ class JobReport:
     :ivar imbalance: One :class:`.Imbalance` for each compared figure and each job step.
     :ivar regions: One :class:`.JobRegion` for each region in the recordings.
     :ivar oom_kills: One :class:`.GroupKills` for each control group that ran out of memory.
-    :ivar figures: Dictionary of more figures, such as ``io.combined.read``. Each is a sum over ranks or the highest
-        value of any rank.
+    :ivar figures: Dictionary of more figures, such as ``io.combined.read``. Each figure is a sum over ranks or the
+        highest value of any rank.
     :ivar lower_bounds: Names of figures that may be too low.
     :ivar problems: Warnings about missing or unreliable data.
     :ivar advice: :class:`.Advice` for the next job, as ``gpu-tracker merge`` prints it.

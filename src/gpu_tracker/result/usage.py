@@ -283,8 +283,8 @@ class GPUActivity:
 class ControlGroupUsage:
     """Limits of the Linux control group in which the run started, and processes killed for lack of memory.
 
-    Each limit is the lowest limit of the group and its readable parents. Without a limit, the
-    figure is the machine's total.
+    Each limit is the lowest limit of the group and its readable parents. Without a limit, the figure is the machine's
+    total.
 
     :ivar unit: Unit of ``memory_limit``.
     :ivar folder: Folder of the control group.

@@ -21,7 +21,7 @@ LEAST_CHANGE = 0.01
 class ComparedRun:
     """A run (``exit_code``), recorded in the file ``path``. ``started`` is in ISO 8601, UTC.
 
-    ``is_complete`` is False without a recorded normal end.
+    ``is_complete`` is True if a normal end was recorded.
     """
 
     path: str

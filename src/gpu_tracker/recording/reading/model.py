@@ -23,8 +23,8 @@ class Meta:
     The machine is described by ``host``, ``system`` (kernel version), ``machine`` (architecture), ``python``, ``cores``
     and ``ram_capacity`` (bytes).
 
-    :ivar started: Time of the first sample (ISO 8601, UTC). The same in microseconds: ``start_unix_us`` (since 1970)
-        and ``start_monotonic_us`` (monotonic clock).
+    :ivar started: Time of the first sample (ISO 8601, UTC). The same time in microseconds: ``start_unix_us`` (since
+        1970) and ``start_monotonic_us`` (monotonic clock).
     :ivar interval: Sampling interval in seconds.
     :ivar units: Units of RAM, GPU RAM and time. The fourth value is the tracker's parameter ``n_expected_cores``.
     :ivar sections: Requested optional sections of the result, such as ``io``.
@@ -131,7 +131,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecord:
-    """A recorded process (``pid``, ``name``). ``id`` is the number in the recording. ``parent`` is a PID.
+    """A recorded process (``pid``, ``name``). ``id`` is the number in the recording. ``parent`` is the parent's PID.
 
     :ivar first_t: When the process was first seen, in seconds since the first sample.
     :ivar command: Command line of the process as ``ps`` shows it, at most 200 characters.
