@@ -165,7 +165,7 @@ def test_with_no_process_left_for_the_command_it_takes_the_place_of_ours(before:
     finished = shown(*few, *PROGRAM, '--', *command)
     assert finished.stdout == shown(*command).stdout
     assert finished.stderr == (
-        f'{UNMEASURED}no second process can be started to measure: Resource temporarily unavailable\n'
+        f'{UNMEASURED}cannot start the process that measures: Resource temporarily unavailable\n'
     )
     assert finished.returncode == 0
 
@@ -176,7 +176,7 @@ def test_limits_are_not_kept_where_the_command_takes_our_place():
     finished = behind(few, '--time-limit=1h', '--memory-limit=1GB', '--', 'echo', 'ran')
     assert finished.stdout == 'ran\n'
     assert finished.stderr == (
-        f'{UNMEASURED}no second process can be started to measure: Resource temporarily unavailable\n'
+        f'{UNMEASURED}cannot start the process that measures: Resource temporarily unavailable\n'
         'gpu-tracker: --time-limit and --memory-limit cannot be kept: the command runs unmeasured\n'
     )
 

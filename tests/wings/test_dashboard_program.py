@@ -44,7 +44,7 @@ def test_hosts_of_all_kinds_on_one_page(tmp_path: Path):
         hosts = shown.hosts()
         assert [(host['state'], host['error']) for host in hosts[1:]] == [
             ('up', None),
-            ('down', 'answered with something that is not a report: the answer is not JSON'),
+            ('down', 'did not answer with a report: the answer is not JSON'),
             ('down', 'cannot connect: connection refused'),
         ]
         assert [host['name'] for host in hosts[1:]] == [

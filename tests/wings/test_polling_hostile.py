@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from support.fleet.hostile_agents import Behaviour
 
 KNOWN = 's3cret'
-NO_REPORT = 'answered with something that is not a report: '
+NO_REPORT = 'did not answer with a report: '
 HEAD = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
 
 
@@ -118,13 +118,13 @@ def test_a_body_that_is_no_report(body: bytes, why: str):
             f'{NO_REPORT}it is compressed, which nobody asked for',
         ),
         (HEAD + b'Content-Length: 99999999999999\r\n\r\n', f'{NO_REPORT}it is larger than 4 MiB'),
-        (b'SSH-2.0-OpenSSH_9.2\r\n', 'answered with something that is not HTTP'),
-        (b'\x15\x03\x01\x00\x02\x02\x50' * 10, 'answered with something that is not HTTP'),
-        (HEAD + b'Content-Length: -1\r\n\r\n', 'answered with something that is not HTTP'),
-        (HEAD + b'Content-Length: 5, 6\r\n\r\n', 'answered with something that is not HTTP'),
-        (HEAD + b'A: ' + b'a' * 100_000 + b'\r\n\r\n', 'answered with something that is not HTTP'),
-        (HEAD + b'A: a\r\n' * 10_000 + b'\r\n', 'answered with something that is not HTTP'),
-        (HEAD + b'\x00\xff: \x00\r\n\r\n', 'answered with something that is not HTTP'),
+        (b'SSH-2.0-OpenSSH_9.2\r\n', 'did not answer in HTTP'),
+        (b'\x15\x03\x01\x00\x02\x02\x50' * 10, 'did not answer in HTTP'),
+        (HEAD + b'Content-Length: -1\r\n\r\n', 'did not answer in HTTP'),
+        (HEAD + b'Content-Length: 5, 6\r\n\r\n', 'did not answer in HTTP'),
+        (HEAD + b'A: ' + b'a' * 100_000 + b'\r\n\r\n', 'did not answer in HTTP'),
+        (HEAD + b'A: a\r\n' * 10_000 + b'\r\n', 'did not answer in HTTP'),
+        (HEAD + b'\x00\xff: \x00\r\n\r\n', 'did not answer in HTTP'),
     ],
 )
 def test_an_answer_that_is_none(data: bytes, error: str):

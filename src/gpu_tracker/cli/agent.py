@@ -27,17 +27,17 @@ Options:
 {serving.option_lines(_PORT)}\
   --token-file=<file>   Serve only clients that send the token in this file. The
                         master program of nvgpu cannot send a token.
-  --make-token=<file>   Like --token-file, but if the file is missing, create it
-                        with a new token.
+  --make-token=<file>   Like --token-file. If the file does not exist, create
+                        the file with a new token.
   --st, --interval=<s>  Read the GPUs at this interval, from 0.1 to 3600 seconds. If
                         no request comes for a minute, the agent waits at least 6
                         seconds between readings. [default: 2]
   --config=<file>       Read the hosts for the page /cluster_status from this file.
                         The file is the TOML file of a dashboard, or has nvgpu's
                         format, such as AGENTS = ['self', 'http://node02:1080'].
-                        AGENTS = [] switches the page off. By default, the variable
-                        NVGPU_CLUSTER_CFG names the file, or the page shows only
-                        this machine.
+                        AGENTS = [] switches the page off. Default: the file that
+                        the environment variable NVGPU_CLUSTER_CFG names. Without
+                        this variable, the page shows only this machine.
 {serving.COMMANDS_LINES}  --export-processes    Export the GPU memory of each process to Prometheus.
   --activity            Export the activity of Hopper and newer NVIDIA GPUs: use of
                         SMs, occupancy, tensor cores and memory bandwidth.

@@ -34,9 +34,9 @@ Options:
   -n --count=<n>             Choose exactly this number of free GPUs. If fewer are
                              free, exit with code 1.
   --max-used-percent=<p>     Choose GPUs with at most this percentage of their
-                             memory in use. If you give this option without
-                             --max-utilization, only memory decides whether a GPU is
-                             free.
+                             memory in use. With this option, but without
+                             --max-utilization, gpu-tracker does not check programs
+                             and utilization.
   --max-utilization=<p>      Choose GPUs with at most this utilization, in percent.
   --allow=<names>            Count a GPU as free even if these programs compute on
                              it. Separate the names by commas.
@@ -46,21 +46,21 @@ Options:
                              Celsius.
   --order=<order>            Choose GPUs in this order: index, free (most free
                              memory first) or power (highest power limit first).
-                             Default: free, or index if only memory decides whether
-                             a GPU is free.
+                             Default: free. With --max-used-percent but without
+                             --max-utilization, the default is index.
   --gpu-brand, --gb=<brand>  Choose only GPUs of these brands, separated by commas:
                              nvidia, amd, intel, or drm for all GPUs without
-                             NVIDIA's own driver. Default: the first brand in this
-                             list with a dedicated GPU in this machine.
+                             NVIDIA's own driver. Default: only one brand, the first
+                             in this list with a dedicated GPU in this machine.
   --uuid                     Print UUIDs instead of indices, for MIG devices too.
   --exclude=<gpus>           Choose none of these GPUs: indices or UUIDs, separated
                              by commas.
   --wait                     Wait until enough GPUs are free.
   --wait-seconds=<s>         Wait at most this number of seconds until enough GPUs
                              are free.
-  --claim                    Reserve the GPUs until the command ends, or without a
-                             command for the time of --claim-seconds. Meanwhile,
-                             gpu-tracker gives these GPUs to nobody else.
+  --claim                    Reserve the GPUs until the command ends. Without a
+                             command, reserve the GPUs for --claim-seconds.
+                             gpu-tracker gives reserved GPUs to nobody else.
   --claim-seconds=<s>        Reserve the GPUs for at most this number of seconds.
                              Required for --claim without a command.
   -h --help                  Print this text.

@@ -24,9 +24,9 @@ Usage:
 Options:
   --config=<file>       Read the hosts from this file: TOML if its name ends in
                         .toml, else a file in nvgpu's format, such as AGENTS =
-                        ['self', 'http://node02:1080']. By default, the variable
-                        NVGPU_CLUSTER_CFG names the file, or the page shows only
-                        this machine.
+                        ['self', 'http://node02:1080']. Default: the file that the
+                        environment variable NVGPU_CLUSTER_CFG names. Without
+                        this variable, the page shows only this machine.
   --prometheus=<url>    Read figures and history from the Prometheus server at this
                         URL instead of from agents. Example: http://localhost:9090.
   --prometheus-token-file=<file>  Send the bearer token in this file with each

@@ -16,8 +16,8 @@ Usage:
   gpu-tracker grant-devices --pid=<pid> [--dry-run]
 
 Options:
-  --pid=<pid>           Let the control group of the process with this ID open the
-                        NVIDIA GPUs.
+  --pid=<pid>           Give access to the control group of the process with this
+                        ID.
   --dry-run             Change nothing. Print what would be done and how to undo it.
   -h --help             Print this text.
   -v --version          Print the version.

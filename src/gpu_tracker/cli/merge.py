@@ -28,9 +28,9 @@ Options:
   --json                The same as --format=json.
   -o --output=<path>    Write to this file instead of standard output. For
                         parquet, give the path of a new folder.
-  --recordings          Read all recordings of the job. Each recording takes a
-                        few milliseconds, so by default gpu-tracker reads no
-                        recordings if there are more than 2,000.
+  --recordings          Read all recordings of the job. By default, gpu-tracker
+                        reads no recordings of a job with more than 2,000,
+                        because each recording takes a few milliseconds.
   --no-recordings       Read no recordings, which is faster. The report then has
                         no regions. For the RAM of several ranks together, the
                         report has only a lower and an upper bound.

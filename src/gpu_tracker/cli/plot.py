@@ -24,9 +24,9 @@ A group is FILE or NAME=FILE[,FILE...], as in gpu-tracker compare.
 
 Options:
   -o --output=<picture>  Write the picture to this file, whose name ends in
-                         .png, .svg or .pdf. Default for one recording: its path
-                         with .png, or run-17.png in this folder for the kept
-                         run 17.
+                         .png, .svg or .pdf. Default for one recording: its path,
+                         with the ending .png. The default for kept run 17 is
+                         run-17.png in the current folder.
   --only=<panels>        Draw only these panels, separated by commas: ram, cpu,
                          gpu_ram, gpu, gpu_activity, io, power. Default: all
                          panels with recorded figures.

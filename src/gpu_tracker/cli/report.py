@@ -20,8 +20,8 @@ Usage:
 Options:
   -o --output=<file>   Write the page to this file, whose name ends in .html.
                        With -, write to standard output. Default: the path of
-                       the first recording with .html, or run-17.html in this
-                       folder for the kept run 17.
+                       the first recording, with the ending .html. The default
+                       for kept run 17 is run-17.html in the current folder.
   --from=<seconds>     Start the charts this number of seconds after the first
                        sample. Charts of a shorter part of the run show more
                        detail.

@@ -33,7 +33,8 @@ Usage:
 
 Options:
   --json                Print the list as JSON.
-  --sort=<column>       Sort the runs by time, ram or gpu-ram, the largest first.
+  --sort=<column>       Sort the runs by time (duration), ram or gpu-ram, the
+                        largest first.
   --remove=<runs>       Remove the runs with these numbers or IDs, separated by
                         commas. The word all removes all runs.
   -h --help             Print this text.

@@ -38,16 +38,17 @@ Options:
   --stf=<file>          The file with the times of code blocks: .csv, .sqlite or a
                         recording. The command combine creates this file, as .csv or
                         .sqlite.
-  -p --path=<path>      Combine this file, or all files in this folder with the
-                        ending of the new file. You can repeat this option.
-  -m --map=<name=file>  Compare this run: give its name and the file with its
-                        results. You can repeat this option.
+  -p --path=<path>      Combine this file. If the path is a folder, combine all
+                        files in the folder that end like the new file, such as
+                        in .csv. You can repeat this option.
+  -m --map=<name=file>  Compare the run with this name. The file has the results
+                        of the run. You can repeat this option.
   --stat=<statistic>    Compare this statistic: min, max, mean or std. Default:
                         mean.
-  --cconfig=<file>      Read what to compare from this JSON file: "file_path_map"
-                        maps names of runs to files of results, and "statistic"
-                        names the statistic. -m adds files, and --stat overrides
-                        "statistic".
+  --cconfig=<file>      Read what to compare from this JSON file. Its key
+                        "file_path_map" maps names of runs to files of results,
+                        and the key "statistic" names the statistic. -m adds
+                        files, and --stat overrides "statistic".
   -o --output=<file>    Write to this file instead of standard output.
   -f --format=<format>  Print the results as text or json. [default: text]
   --json                The same as --format=json.

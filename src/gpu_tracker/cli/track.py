@@ -43,8 +43,8 @@ Options:
                           output.
   -f --format=<format>    The format of the report: text, json, summary (at most
                           twelve lines) or csv (a header line and a line of
-                          figures). The default with -e, --pid or -o is text. Other
-                          runs print a short report on standard error.
+                          figures). Default: text with -e, --pid or -o, otherwise
+                          a short report on standard error.
 {common}
   --time-limit=<time>     End the command and everything it started after this time,
                           such as 90 (seconds), 30m or 1.5h.
@@ -67,16 +67,16 @@ More options:
                           Linux kernel enforces this limit.
   --gpu-memory-limit=<size>  End the command if its processes together use more GPU
                           memory than this size.
-  --kill-after=<time>     A limit ends the command with SIGTERM, and after this time
-                          with SIGKILL. Default: 10s.
+  --kill-after=<time>     When a limit is exceeded, the command gets SIGTERM and,
+                          after this time, SIGKILL. Default: 10s.
   --live                  Show current figures in the terminal during the run.
                           Terminal output of the program goes to a log file instead.
   --no-advice             Print no advice for the next run.
   --verbose               Also report how the sampling worked: number of samples,
                           delays, CPU cost, and reasons why figures may be too low.
-  --keep                  Keep a recording of the run, which gpu-tracker runs lists.
-                          This is the default on Linux, except with -e or --pid, in
-                          jobs and in CI.
+  --keep                  Keep a recording of the run. The command gpu-tracker runs
+                          lists kept runs. On Linux, --keep is the default, except
+                          with -e or --pid, in jobs and in CI.
   --no-keep               Keep no recording of the run. To make this the default,
                           set GPU_TRACKER_KEEP=0.
   -q --quiet              Print only errors, the status of a failed command, and the
@@ -112,7 +112,7 @@ Other commands:
   gpu-tracker sub-track   Read the code blocks of gpu-tracker 5.
   gpu-tracker explain     Explain a message by the name at its end.
   gpu-tracker completion  Print the completion script of a shell.
-  gpu-tracker grant-devices  Let the control group of a process open the GPUs.
+  gpu-tracker grant-devices  Give a process's control group access to the GPUs.
                           Each has a --help of its own.
 
 The command keeps its standard input, output, error and signals. Exit codes: the

@@ -107,7 +107,7 @@ def _become(request: Request, reason: OSError) -> int:
     except Exception:  # noqa: BLE001, S110 (there is no descriptor left to load with what would check it)
         pass
     request.destination.forget()
-    tracking.tell_unmeasured(SamplerError(f'no second process can be started to measure: {output.reason(reason)}'))
+    tracking.tell_unmeasured(SamplerError(f'cannot start the process that measures: {output.reason(reason)}'))
     if request.limits is not None:
         output.complain(request.limits.unkept_unmeasured())
     restore_signals()

@@ -46,7 +46,9 @@ def run(values: options.Values) -> int:
         from gpu_tracker.running import numbered_runs  # noqa: PLC0415 - as above
 
         if int(given) in numbered_runs.found():
-            output.complain(f'{given} is read as the ID of a process. For run {given}, use gpu-tracker show {given}')
+            output.complain(
+                f'gpu-tracker watch reads {given} as the ID of a process. For run {given}, use gpu-tracker show {given}'
+            )
         return watch_process.watch(int(given), color=color)
     return _watch_file(given, color=color)
 

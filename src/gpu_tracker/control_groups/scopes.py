@@ -109,7 +109,9 @@ def _check_may_leave(proc: str) -> None:
     if group is None or not mounted:
         raise NoScopeError('no control group of version 2 is visible here')
     if group.path not in _NOWHERE and _OF_SESSION.fullmatch(group.path) is None:
-        raise NoScopeError(f'gpu-tracker must not move a process out of the control group {group.path}')
+        raise NoScopeError(
+            f'the control group {group.path} may belong to a job or service, so gpu-tracker moves no process out of it'
+        )
     for folder in folders_up(group, mounted):
         if _OF_MANAGERS.fullmatch(os.path.basename(folder)):
             return

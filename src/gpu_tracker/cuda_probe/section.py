@@ -62,7 +62,7 @@ def open_section(target: Target) -> CudaSection:
     :raises GpuTrackerError: Something is missing, which the text names.
     """
     if sys.platform != 'linux':
-        raise GpuTrackerError('CUDA calls cannot be probed: that works on Linux only.')
+        raise GpuTrackerError('CUDA calls cannot be probed: the probe runs on Linux only.')
     from gpu_tracker.cuda_probe.probe_session import Probe, open_probe  # noqa: PLC0415 - what it needs exists on Linux only
 
     # Programs of Python often use the CUDA libraries that lie beside the interpreter, which is that of the tracker too.

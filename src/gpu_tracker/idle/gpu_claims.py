@@ -165,7 +165,7 @@ def _not_had(name: bytes, error: OSError) -> GpuTrackerError:
     label = os.fsdecode(name[1:])
     reason = (error.strerror or str(error)).lower()
     return GpuTrackerError(
-        f'cannot reserve the socket name @{label}, which prevents a second monitor on the same GPU: {reason}'
+        f'cannot reserve the socket name @{label}: {reason}. The name prevents a second monitor on the same GPU'
     )
 
 

@@ -206,8 +206,8 @@ OPTIONS = (
         'cores',
         read=checks.as_cores,
         in_notebook=True,
-        help='CPU utilization of the hardware is 100 % if this number of cores is busy. The word allowed means the '
-        'cores that CPU affinity and control groups allow. Default: all cores of the machine.',
+        help='CPU utilization of the hardware is 100 % if this number of cores is busy. With allowed, gpu-tracker '
+        'counts the cores that CPU affinity and control groups allow. Default: all cores of the machine.',
     ),
     Option(
         'gpu_uuids',

@@ -63,5 +63,5 @@ def test_answers():
     assert failures.bad_status(599, None).for_nvgpu == 'Bad response (599: )'
     assert failures.bad_status(500, 'a\x1b[31m\n').for_nvgpu == 'Bad response (500: a[31m)'
     no_report = failures.no_report('the answer is not JSON')
-    assert str(no_report) == 'answered with something that is not a report: the answer is not JSON'
+    assert str(no_report) == 'did not answer with a report: the answer is not JSON'
     assert no_report.for_nvgpu == 'Bad response (200: the answer is not JSON)'

@@ -16,7 +16,7 @@ from support.waiting import TIMEOUT
 SOME = Settings(1.0, programs=(Program('process-a', None, ('a',), '/'),))
 OTHER = Settings(2.0, programs=SOME.programs)
 EMPTY = Settings(3.0)
-WARNED = ' is still being read after the previous SIGHUP, and will then be read again'
+WARNED = ' is still being read after the previous SIGHUP. Afterwards, the file is read again'
 
 
 class Reader:

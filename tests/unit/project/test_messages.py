@@ -18,7 +18,7 @@ PAGE = (ROOT / 'src' / 'gpu_tracker' / 'cli' / 'messages.rst').read_text()
 NO_LOCKS = """\
 What you see: The file system of run.db does not support file locks.
 
-Why: other programs can read a recording during the run only with file locks. Some
+Why: without file locks, other programs cannot read a recording during the run. Some
 network file systems have no file locks (NFS, Lustre without flock).
 
 What to do: read the recording after the run. To watch the run, record to a local disk,

@@ -37,7 +37,7 @@ def agent_url(given: str) -> str:
             f'must not contain a user or a password ({_without_secrets(parts)}): write a token into a token_file'
         )
     if parts.query or parts.fragment or parts.path not in {'', '/'} or given.rstrip('/').endswith(('?', '#')):
-        raise UrlError(f'must end after host and port, not {_without_secrets(parts)}')
+        raise UrlError(f'must have nothing after host and port, not {_without_secrets(parts)}')
     host = _host(parts)
     port = _port(parts)
     return (

@@ -65,7 +65,7 @@ def bad_status(status: int, reason: str | None) -> AgentError:
 
 def no_report(why: str) -> AgentError:
     """Return the error of a host whose answer cannot be read as a report."""
-    return AgentError(f'answered with something that is not a report: {why}', f'Bad response (200: {why})')
+    return AgentError(f'did not answer with a report: {why}', f'Bad response (200: {why})')
 
 
 def of_connection(error: aiohttp.ClientError | OSError, *, over_tls: bool) -> AgentError:
@@ -77,7 +77,7 @@ def _in_words(error: aiohttp.ClientError | OSError, *, over_tls: bool) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         return _unconnected(error)
     if isinstance(error, aiohttp.ClientResponseError):
-        return 'answered with something that is not HTTP'
+        return 'did not answer in HTTP'
     if isinstance(error, aiohttp.ClientPayloadError):
         return 'the connection ended in the middle of the answer'
     # With TLS 1.3 a server refuses a client after the handshake, and most do not say why.

@@ -187,7 +187,7 @@ class HttpClient:
         except (aiohttp.ClientError, OSError) as error:
             raise of_connection(error, over_tls=tls is not None) from error
         except ValueError:  # a few kinds of headers that are no HTTP
-            raise AgentError('answered with something that is not HTTP', 'Bad response (not HTTP)') from None
+            raise AgentError('did not answer in HTTP', 'Bad response (not HTTP)') from None
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:

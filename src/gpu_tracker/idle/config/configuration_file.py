@@ -226,7 +226,8 @@ class Reloading:
         else:
             self._is_asked_again = True
             self._log.warning(
-                'SIGHUP: %s is still being read after the previous SIGHUP, and will then be read again', self._path
+                'SIGHUP: %s is still being read after the previous SIGHUP. Afterwards, the file is read again',
+                self._path,
             )
 
     def take(self, current: Settings) -> Settings | None:

@@ -127,7 +127,7 @@ class _Guardian:
         if not self._wait_for(program.ready_handle, _LONGEST_OPENING):
             raise _NotStartedError(held_program.not_ready_in_words(_LONGEST_OPENING, orders['user'], orders['log']))
         if not program.is_ready():
-            raise self._failure_of(program) or _NotStartedError('its process was killed before the program started')
+            raise self._failure_of(program) or _NotStartedError('the process was killed before the program started')
         self._log = LogWriter(program.log)
         measurement = Measurement(program.pid, program.exec_handle, orders['uuids'])
         if not self._wait_for(measurement.ready_handle, _LONGEST_TRACKER_START):

@@ -58,7 +58,7 @@ class RunningProgram:
         """
         if not sys.executable:
             raise LaunchError(
-                'sys.executable is not set, so there is no Python interpreter to start its guardian process'
+                "no Python interpreter can start the program's guardian process: sys.executable is not set"
             )
         opened: list[int] = []
         try:
@@ -77,7 +77,7 @@ class RunningProgram:
         except OSError as error:
             for handle in opened:
                 os.close(handle)
-            raise LaunchError(f'its guardian process cannot be started: {error}') from error
+            raise LaunchError(f"the program's guardian process cannot be started: {error}") from error
         os.close(control_read)
         os.close(status_write)
         os.set_blocking(control_write, False)
