@@ -154,8 +154,8 @@ def test_so_many_claims_of_one_user_are_read_and_no_more_can_be_made(folder: Cla
     with pytest.raises(ClaimsError) as caught:
         claim(folder, 'GPU-2')
     assert str(caught.value) == (
-        f'No GPU can be claimed: {path} already has 256 files of this user, which is the maximum. Remove files that are not '
-        'claims. gpu-tracker itself removes only expired claims.'
+        f'No GPU can be claimed: {path} already has 256 files of this user, which is the maximum. Remove files '
+        'that are not claims. gpu-tracker itself removes only expired claims.'
     )
     assert len(os.listdir(path)) == 256
     held.release()

@@ -164,7 +164,8 @@ class ClaimFolder:
         if is_full:
             raise ClaimsError(
                 f'No GPU can be claimed: {self.path} already has {record_files.MOST_RECORDS} files of this user, '
-                'which is the maximum. Remove files that are not claims. gpu-tracker itself removes only expired claims.'
+                'which is the maximum. Remove files that are not claims. '
+                'gpu-tracker itself removes only expired claims.'
             )
         end = None if seconds is None else circumstances.clock + seconds
         new = draft._replace(uuids=uuids, made=circumstances.time, expires_at=end)
