@@ -72,7 +72,7 @@ def html_page(
     panels = [panels_of(recording, most, start, stop) for recording in recordings]
     part = _part(start, stop)
     if part and not any(panels):
-        raise RecordingError(f'{part}, but the recording has no samples in this time')
+        raise RecordingError(f'the recording has no samples {part}')
     found = [sections.region_lines(recording, _MOST_SPANS // len(recordings)) for recording in recordings]
     lines, left_out = [of_run for of_run, _ in found], sum(more for _, more in found)
     has_gpus = any(panel.key == 'gpu' for of_run in panels for panel in of_run)
@@ -135,11 +135,11 @@ def _count_lines(recordings: Sequence[Recording]) -> int:
 
 
 def _part(start: float | None, stop: float | None) -> str:
-    """Return in words which part of the runs the charts show; nothing where it is all."""
+    """Return in words which part of the runs the charts show, or nothing for whole runs."""
     if start is None and stop is None:
         return ''
     end = 'the end' if stop is None else f'{stop:g} s'
-    return f'The charts show the part from {start or 0.0:g} s to {end}'
+    return f'from {start or 0.0:g} s to {end}'
 
 
 def _names(paths: Sequence[str]) -> list[str]:

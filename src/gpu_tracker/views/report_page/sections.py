@@ -230,7 +230,11 @@ def charts(runs: Sequence[Sequence[Panel]], names: Sequence[str], part: str) -> 
             element('section', element('h3', panel.title, _unit_of(panel)), element('div', *places, class_='runs'))
         )
     script = element('noscript', element('p', 'The charts need JavaScript, which is a part of this page.'))
-    said = element('p', f'{part}; all other figures are of the whole run.', class_='part') if part else None
+    said = (
+        element('p', f'The charts show the part {part}; all other figures are of the whole run.', class_='part')
+        if part
+        else None
+    )
     bands = element('p', class_='hint', id='bands', hidden='hidden')
     return element('section', element('h2', 'Over time'), said, tools, bands, script, *rows, id='charts')
 
