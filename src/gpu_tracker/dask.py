@@ -115,7 +115,7 @@ class TrackerPlugin(WorkerPlugin):
                 tracker.stop()
             usage = tracker.resource_usage
         except SamplerError as error:
-            _log().warning('The result of a Dask worker is unknown: %s', error)
+            _log().warning('The figures of a Dask worker could not be collected: %s', error)
             return None
         return usage
 

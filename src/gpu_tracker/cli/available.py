@@ -49,7 +49,7 @@ Options:
                              Default: free. With --max-used-percent but without
                              --max-utilization, the default is index.
   --gpu-brand, --gb=<brand>  Choose only GPUs of these brands, separated by commas:
-                             nvidia, amd, intel, or drm for all GPUs without
+                             nvidia, amd, intel, or drm for all GPUs that do not use
                              NVIDIA's own driver. Default: only one brand, the first
                              in this list with a dedicated GPU in this machine.
   --uuid                     Print UUIDs instead of indices, for MIG devices too.

@@ -30,8 +30,8 @@ Options:
   -f --format=<format>  Print the GPUs as text (a table) or as json. [default: text]
   --json                The same as --format=json.
   --gpu-brand, --gb=<brand>  Show only GPUs of these brands, separated by commas:
-                        nvidia, amd, intel, or drm for all GPUs without NVIDIA's own
-                        driver.
+                        nvidia, amd, intel, or drm for all GPUs that do not use
+                        NVIDIA's own driver.
   --watch               Refresh the table until you press Ctrl-C. With --json, print
                         one JSON object per line.
   --st, --interval=<s>  With --watch, refresh the table at this interval, in

@@ -47,9 +47,9 @@ Options:
   --st, --interval=<seconds>  Show the figures of --live at this interval, in
                         seconds, at least 0.1. [default: 1]
   -o --output=<file>    Write the report to this file. Default: standard output.
-  --top=<n>             For each process, list the CUDA kernels with the most
-                        launches and those with the most time, this number in
-                        each list. The JSON report has more kernels. [default: 5]
+  --top=<n>             For each process, show two lists of n CUDA kernels: those
+                        with the most launches, and those with the most time. The
+                        JSON report has more kernels. [default: 5]
   --library=<path>      Trace this CUDA library from the first call on. If CUDA is
                         linked into a program, give the path of the program.
   --limit=<limit>       Change a limit of the probe, such as kernels=32768.

@@ -337,8 +337,8 @@ class OwnGroupUsage:
 
     Sizes are in ``unit``.
 
-    :ivar made_in: Kind of control group: ``cgroup v1``, ``cgroup v2``, both (``cgroup v1 and v2``) or ``systemd
-        scope``.
+    :ivar made_in: How the control group was made: ``'cgroup v1'``, ``'cgroup v2'``, ``'cgroup v1 and v2'`` or
+        ``'systemd scope'``.
     :ivar memory_peak: Peak memory of the group. Unlike ``max_ram``, the peak includes page cache and kernel memory.
     :ivar cpu_seconds: CPU time: the sum of ``user_cpu_seconds`` and ``system_cpu_seconds``.
     :ivar read: Data read from storage devices.

@@ -223,8 +223,8 @@ OPTIONS = (
         checks.brands,
         ('--gpu-brand', '--gb'),
         'brand',
-        help='Measure only GPUs of these brands, separated by commas: nvidia, amd, intel, or drm for all GPUs without '
-        "NVIDIA's own driver. Default: all GPUs, with integrated GPUs only if the program uses their memory.",
+        help='Measure only GPUs of these brands, separated by commas: nvidia, amd, intel, or drm for all GPUs that do '
+        "not use NVIDIA's own driver. Default: all GPUs, with integrated GPUs only if the program uses their memory.",
     ),
     Option(
         'max_overhead_percent',

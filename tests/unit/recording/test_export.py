@@ -301,7 +301,7 @@ def test_a_failed_export_leaves_the_file_that_was_there(recording: Recording, tm
     target = tmp_path / 'out.csv'
     target.write_text('old')
     recording.close()
-    with pytest.raises(RecordingError, match='is not open any more'):
+    with pytest.raises(RecordingError, match='was closed: load the recording again'):
         recording.export(target, 'csv')
     assert target.read_text() == 'old'
     assert sorted(os.listdir(tmp_path)) == ['out.csv', 'run.db']

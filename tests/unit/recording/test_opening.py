@@ -421,7 +421,7 @@ def test_bytes_that_were_changed_are_an_error_or_a_result(
 def test_a_closed_recording_says_so(recording: Path) -> None:
     found = load(recording)
     found.close()
-    with pytest.raises(RecordingError, match=f'^{recording} is not open any more$'):
+    with pytest.raises(RecordingError, match=f'^{recording} was closed: load the recording again$'):
         list(found.samples)
 
 

@@ -202,7 +202,10 @@ def test_a_recording_that_is_closed_or_has_no_result_says_so(tmp_path: Path) -> 
     path = write_recording(tmp_path / 'run.db', rows=busy_rows())
     with load(path) as recording:
         pass
-    assert Page(recording._repr_html_()).lines == [path, f'{path} is not open any more']
+    assert Page(recording._repr_html_()).lines == [
+        path,
+        f'{path} was closed: load the recording again',
+    ]
     early = write_recording(tmp_path / 'early.db', meta={'totals': None, 'ended': None})
     assert page_of(early).lines[0] == 'python train.py'
     assert page_of(early).lines[2:] == [f'{early} has no result: the run ended before the first result was recorded']

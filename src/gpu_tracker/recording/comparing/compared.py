@@ -19,7 +19,7 @@ LEAST_CHANGE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """A run (``exit_code``), recorded in the file ``path``. ``started`` is in ISO 8601, UTC.
+    """One compared run. ``path`` is the file of the recording. ``started`` is in ISO 8601, UTC.
 
     ``is_complete`` is True if a normal end was recorded.
     """

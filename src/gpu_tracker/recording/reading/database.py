@@ -189,7 +189,7 @@ class Database:
         try:
             return self._connection.execute(statement, parameters)
         except sqlite3.ProgrammingError as error:
-            raise RecordingError(f'{self.path} is not open any more') from error
+            raise RecordingError(f'{self.path} was closed: load the recording again') from error
         except OverflowError as error:
             raise RecordingError(f'cannot read {self.path}: {error}') from error
 

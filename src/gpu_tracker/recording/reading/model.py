@@ -149,7 +149,7 @@ class ProcessRecord:
 class ProcessSample:
     """A sample of one process. ``t`` is the time in seconds since the first sample.
 
-    :ivar process: The ``id`` of the process, as in :class:`.ProcessRecord`.
+    :ivar process: The ``id`` of the :class:`.ProcessRecord`, not the process ID.
     :ivar rss: RAM of the process in bytes. ``n_threads`` is the number of threads.
     :ivar cpu: CPU time of the process since its start, in seconds.
     :ivar gpu_ram: Memory of the process on all GPUs together, in bytes.
