@@ -34,9 +34,8 @@ Options:
   -n --count=<n>             Choose exactly this number of free GPUs. If fewer are
                              free, exit with code 1.
   --max-used-percent=<p>     Choose GPUs with at most this percentage of their
-                             memory in use. With this option, but without
-                             --max-utilization, gpu-tracker does not check programs
-                             and utilization.
+                             memory in use. Without --max-utilization, only memory
+                             counts: a chosen GPU may be busy or run programs.
   --max-utilization=<p>      Choose GPUs with at most this utilization, in percent.
   --allow=<names>            Count a GPU as free even if these programs compute on
                              it. Separate the names by commas.
@@ -50,8 +49,9 @@ Options:
                              --max-utilization, the default is index.
   --gpu-brand, --gb=<brand>  Choose only GPUs of these brands, separated by commas:
                              nvidia, amd, intel, or drm for all GPUs that do not use
-                             NVIDIA's own driver. Default: only one brand, the first
-                             in this list with a dedicated GPU in this machine.
+                             NVIDIA's own driver. Default: the first brand of nvidia,
+                             amd, intel and others that has a dedicated GPU in this
+                             machine.
   --uuid                     Print UUIDs instead of indices, for MIG devices too.
   --exclude=<gpus>           Choose none of these GPUs: indices or UUIDs, separated
                              by commas.

@@ -36,8 +36,8 @@ Options:
   --tf=<file>           The tracking file of the whole run: .csv, .sqlite or a
                         recording.
   --stf=<file>          The file with the times of code blocks: .csv, .sqlite or a
-                        recording. The command combine creates this file, as .csv or
-                        .sqlite.
+                        recording. To make one file of several, use gpu-tracker
+                        sub-track combine.
   -p --path=<path>      Combine this file. If the path is a folder, combine all
                         files in the folder that end like the new file, such as
                         in .csv. You can repeat this option.

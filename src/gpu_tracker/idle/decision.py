@@ -13,8 +13,8 @@ The rules; an earlier rule overrides a later one (also in ``docs/``):
 5. A program that ends by itself rests for ``restart_backoff_seconds`` before the next start. After exit code 0, the
    program rests at most ``interval_seconds``. After each further failure, the program rests twice as long, up to 300 s.
    The doubling ends after exit code 0, after a run of at least 300 s or when the program's keys change.
-6. When all GPUs have been idle long enough for a program with ``gpus=ALL``, this program starts. The programs with
-   other ``gpus`` are stopped first. While the program with ``gpus=ALL`` rests, no program with other ``gpus`` starts.
+6. When all GPUs have been idle long enough for a program with ``gpus=ALL``, this program starts. Programs with numbers
+   in ``gpus`` are stopped first, and do not start while the program with ``gpus=ALL`` rests.
    If several programs with ``gpus=ALL`` could start, the first in the file starts.
 7. If the last run of a program with ``gpus=ALL`` failed within 300 s or lasted less than 2 s, rule 6 does not apply.
    The program with ``gpus=ALL`` then starts only when no other program of the monitor runs.

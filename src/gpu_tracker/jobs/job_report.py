@@ -163,7 +163,7 @@ class JobRegion:
     """One region in all ranks: its ``path`` from the outermost region, and the numbers of ``ranks`` and ``calls``.
 
     :ivar slowest_rank: Rank that spent the most time in the region. ``max_seconds`` is the time of this rank.
-    :ivar mean_seconds: Mean time that a rank spent in the region.
+    :ivar mean_seconds: Time in all calls of the region, as a mean over the ranks.
     :ivar waiting_share: Imbalance of the ranks, from 0 to 1. If all ranks waited for the slowest rank after each call,
         a rank would wait for this share of the region's time, on average.
     :ivar is_by_call: True if ``waiting_share`` compares single calls, False if total times of ranks.

@@ -204,7 +204,7 @@ def _values(group: str, name: Name, runs: Iterable[Mapping[Name, RunValue]]) -> 
 
 
 def _number(value: object) -> float | None:
-    """Return a value that a file has given, None where it is no number that one can compute with."""
+    """Return a value from a file, or None if the value is not a finite number."""
     is_usable = type(value) in {int, float} and -sys.float_info.max <= value <= sys.float_info.max  # type: ignore[operator]
     return value if is_usable else None  # type: ignore[return-value]
 

@@ -31,7 +31,7 @@ _QUOTED = re.compile(r""" "((?:[^"\\]|\\.)*)" | '((?:[^'\\]|\\.)*)' """, re.VERB
 _ESCAPED = re.compile(r'\\(.)', re.DOTALL)
 _LONGEST = 1000
 _MOST_GUESSED = 10_000
-"""Names among which a similar one is looked for: among more of them that would take minutes."""
+"""Most names to search for a similar name. More names would take minutes."""
 
 
 class Condition(NamedTuple):

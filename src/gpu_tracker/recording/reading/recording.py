@@ -137,7 +137,7 @@ class Recording:
     ) -> ResourceUsage:
         """Return the result of the run: a :class:`~gpu_tracker.ResourceUsage`.
 
-        If the recording is incomplete, all sums and maxima are lower bounds. The default units are the tracker's units.
+        If the recording is incomplete, all sums and maxima are lower bounds. Default units: those of the run.
 
         :raises RecordingError: if the run ended before a result was recorded.
         """
