@@ -147,7 +147,7 @@ def test_one_whose_program_nothing_ends_is_not_called_disobedient(tmp_path):
     words = [sys.executable, '-c', KEEPER_OF_STUCK, str(guardian)]
     options = {'stdout': subprocess.PIPE, 'text': True, 'env': Marked().environment, 'timeout': TIMEOUT}
     assert subprocess.run(words, check=True, **options).stdout.splitlines() == [
-        'WARNING process-a: SIGKILL does not end sh (pid 7)',
+        'WARNING process-a: still running after SIGKILL: sh (pid 7)',
         'process-a has ended: its guardian was ended from outside',
     ]
 

@@ -165,7 +165,7 @@ class Observer:
             keys = {gpu.key for gpu in self._gpus}
             gone = [gpu for gpu in known if gpu.key not in keys]
         else:
-            self._log.warning('no GPU is left: the previous GPUs are reported as unreadable')
+            self._log.warning('the driver lists no GPU any more: the GPUs seen before are reported as unreadable')
             gone = known
         for gpu in gone:
             self._take(gpu, GpuReading(gpu.monitor.gpu, 'has gone'), {}, self._monotonic())

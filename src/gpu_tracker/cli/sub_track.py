@@ -92,7 +92,7 @@ def _files_in(path: str, ending: str) -> list[str]:
         return [path]
     found = [os.path.join(path, name) for name in sorted(os.listdir(path)) if name.endswith(ending)]
     if not found:
-        raise GpuTrackerError(f'no file in {path} has the ending {ending} of the new file')
+        raise GpuTrackerError(f'the new file ends in {ending}, but {path} has no {ending} files')
     return found
 
 

@@ -12,25 +12,26 @@ _SMALLEST_RING = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Upper bounds on the memory of a probe.
+    """Limits of a probe.
 
     :ivar ring_bytes: Size of the event buffer in bytes: a power of two, at least 65,536.
-    :ivar followed: Maximum number of processes observed at the same time, with or without CUDA.
-    :ivar processes: Maximum number of programs that use CUDA at the same time.
-    :ivar allocations: Maximum number of CUDA allocations in use. The probe needs 88 bytes of Linux kernel memory for
-        each allocation.
-    :ivar kernels: Maximum number of CUDA kernels. A kernel counts once for each process and GPU.
-    :ivar streams: Maximum number of CUDA streams of all processes.
-    :ivar threads: Maximum number of threads that call CUDA at the same time.
-    :ivar failures: Maximum number of different failures: combinations of process, function and error.
-    :ivar graphs: Maximum number of CUDA graphs of all processes. The maximum number of kernels in all graphs is 16
-        times ``graphs``.
-    :ivar ended: Maximum number of ended programs in the report.
+    :ivar followed: Most processes that the probe observes at the same time, with or without CUDA.
+    :ivar processes: Most programs with CUDA that the probe observes at the same time.
+    :ivar allocations: Most CUDA allocations that the probe can track at the same time, with 88 bytes of Linux kernel
+        memory for each.
+    :ivar kernels: Most CUDA kernels that the probe records. The same kernel in another process or on another GPU
+        is another kernel.
+    :ivar streams: Most CUDA streams that the probe records, in all processes.
+    :ivar threads: Most threads that the probe observes at the same time.
+    :ivar failures: Most different failures (combinations of process, function and error) that the probe records.
+    :ivar graphs: Most CUDA graphs that the probe records. In all graphs together, the probe records at most 16 times as
+        many kernels.
+    :ivar ended: Most ended programs in the report.
     :ivar kernels_told: For each program, the report lists this number of kernels with the most launches, and this
         number with the most time.
     :ivar open_seconds: A span (see *launch to sync*) without a synchronisation ends this many seconds after the last
         launch in the span.
-    :ivar launches_a_span: Maximum number of launches in a span.
+    :ivar launches_a_span: Most launches in a span.
     """
 
     ring_bytes: int = 8 * 2**20

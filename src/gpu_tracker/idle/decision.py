@@ -11,8 +11,8 @@ The rules; an earlier rule overrides a later one (also in ``docs/``):
    ``log``, ``env``, ``user`` or ``use_uuids`` change, the program is stopped and starts again at once. Changes of other
    keys stop no program.
 5. A program that ends by itself rests for ``restart_backoff_seconds`` before the next start. After exit code 0, the
-   program rests at most ``interval_seconds``. After each further failure, the program rests twice as long, up to 300 s.
-   The doubling ends after exit code 0, after a run of at least 300 s or when the program's keys change.
+   program rests at most ``interval_seconds``. Each failure doubles the next rest, up to 300 s. After exit code 0, after
+   a run of at least 300 s or when the program's keys change, the rest is ``restart_backoff_seconds`` again.
 6. When all GPUs have been idle long enough for a program with ``gpus=ALL``, this program starts. Programs with numbers
    in ``gpus`` are stopped first, and do not start while the program with ``gpus=ALL`` rests.
    If several programs with ``gpus=ALL`` could start, the first in the file starts.

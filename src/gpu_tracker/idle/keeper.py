@@ -181,7 +181,7 @@ class GuardedPrograms:
         elif isinstance(message, Stuck):
             self._forget_overdue(name)  # it obeys
             self._stuck.add(name)
-            self._log.warning('%s: SIGKILL does not end %s', name, message.left)
+            self._log.warning('%s: still running after SIGKILL: %s', name, message.left)
 
     def _end_orphans(self, pause: float) -> None:
         """End what lost guardians have left, and report the programs' ends when nothing is left any more."""

@@ -75,7 +75,9 @@ def read(text: str, variables: Mapping[str, object]) -> Request:
     if variable is not None and (not variable.isidentifier() or keyword.iskeyword(variable)):
         raise UsageError(f'--name must be the name of a variable, not {variable!r}')
     if given.report and file is not None and file.endswith('.csv'):
-        raise UsageError(f'--report needs a recording: --tf must be a path without the ending .csv, not {file!r}')
+        raise UsageError(
+            f'--report needs a recording, and {file} has no recording: give --tf a path that does not end in .csv'
+        )
     parameters = {option.name: _value(option, getattr(given, option.name)) for option in _SHARED}
     parameters = {name: value for name, value in parameters.items() if value is not None}
     return Request({**_DEFAULTS, **parameters}, bool(given.report), variable)

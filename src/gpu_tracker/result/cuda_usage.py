@@ -42,7 +42,7 @@ class CUDAFigures:
     """CUDA calls of several programs together. :class:`CUDAProcess` explains the other fields.
 
     :ivar processes: Number of programs that called CUDA.
-    :ivar memory_max: Peak of allocated GPU memory. For several programs, the sum is measured once a second.
+    :ivar memory_max: Peak of allocated GPU memory. For several programs, the peak of their sum, measured once a second.
     :ivar failed_calls: Number of calls that returned an error.
     """
 

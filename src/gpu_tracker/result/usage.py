@@ -106,7 +106,7 @@ class GPUUtilization:
 
     :ivar system_gpu_count: Number of GPUs of the machine.
     :ivar n_expected_gpus: Number of measured GPUs, used to calculate ``gpu_percentages``.
-    :ivar gpu_percentages: Utilization of the measured GPUs, or 0.0 without a GPU.
+    :ivar gpu_percentages: Utilization of all measured GPUs together. Without a GPU, all values are 0.0.
     """
 
     system_gpu_count: int | None

@@ -213,7 +213,7 @@ class Enforcement(_Watch):
         return is_hurried
 
     def _report_stuck(self, left: str) -> bool:
-        self._warn(f'SIGKILL does not end {left}')
+        self._warn(f'still running after SIGKILL: {left}')
         return supervise.has_ended(self._process_id)
 
     def _reap(self) -> bool:

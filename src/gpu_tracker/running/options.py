@@ -271,7 +271,7 @@ OPTIONS = (
         'file',
         read=checks.as_path,
         in_notebook=True,
-        help='Record the run in this file, which gpu-tracker show, report and plot can read. A .csv file has only '
+        help='Record the run in this file, for gpu-tracker show, report and plot. Exception: a .csv file has only '
         'samples, and these commands cannot read CSV files.',
     ),
     Option(

@@ -144,7 +144,7 @@ def test_where_no_gpu_is_left_those_known_stay_and_can_come_back():
             gpus, backend.gpus = backend.gpus, ()
             await scene.observer.open_again()
             assert scene.lines == [
-                'warning: no GPU is left: the previous GPUs are reported as unreadable',
+                'warning: the driver lists no GPU any more: the GPUs seen before are reported as unreadable',
                 f'warning: {A}: has gone',
             ]
             assert not backend.is_open

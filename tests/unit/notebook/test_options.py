@@ -76,7 +76,7 @@ def test_the_name_of_a_variable_is_checked(name: str) -> None:
 
 def test_a_report_needs_a_recording() -> None:
     assert refused('--report --tf=x.csv') == (
-        "--report needs a recording: --tf must be a path without the ending .csv, not 'x.csv'"
+        '--report needs a recording, and x.csv has no recording: give --tf a path that does not end in .csv'
     )
 
 

@@ -213,7 +213,7 @@ class _Guardian:
 
     def _report_stuck(self, left: str) -> None:
         _send(self._status, 'stuck', left=left)
-        self._log.write(f'SIGKILL does not end {left}')
+        self._log.write(f'still running after SIGKILL: {left}')
 
 
 def _prepare(control: int, status: int) -> None:
