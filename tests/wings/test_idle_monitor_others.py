@@ -29,7 +29,7 @@ def refused(monitor):
 def test_a_second_monitor_of_the_same_gpus_refuses_and_tells_who_has_them(tmp_path):
     with IdleMonitor(tmp_path, config(SLEEP)) as monitor:
         pid = monitor.running('a')
-        who = f'watched by another idle monitor (pid N, {USER})'
+        who = f'already watched by another idle monitor (pid N, {USER})'
         assert refused(IdleMonitor(tmp_path, config(SLEEP), name='second')) == [
             (
                 f'gpu-tracker: GPU 0 is {who}; GPU 1 is {who}. '
@@ -66,7 +66,7 @@ def test_a_gpu_that_another_monitor_watches_is_left_alone_until_that_has_ended(t
         second.status()
         (first.gpus / 'nvidia1').touch()
         mine, other = (first, second) if eventually(lambda: holder(first, second)) is first else (second, first)
-        eventually(lambda: f'GPU 1 is watched by another idle monitor (pid {mine.process.pid}, ' in other.log)
+        eventually(lambda: f'GPU 1 is already watched by another idle monitor (pid {mine.process.pid}, ' in other.log)
         assert other.program('a').state == 'waiting'
         assert mine.end(signal.SIGKILL) == -signal.SIGKILL
         other.running('a')
@@ -98,7 +98,7 @@ def test_another_users_monitor_says_once_what_it_cannot_see_and_cannot_keep_root
         of_root.socket = f'{tmp_path}/of-root.sock'
         with of_root:
             of_root.running('a')
-            of_root.says(f'GPU 1 is watched by another idle monitor (pid {monitor.process.pid}, nobody) too')
+            of_root.says(f'GPU 1 is already watched by another idle monitor (pid {monitor.process.pid}, nobody) too')
             assert of_root.end() == 0
             assert of_root.log.count(', to whom root does not give way\n') == 2
 

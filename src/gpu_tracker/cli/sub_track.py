@@ -39,8 +39,8 @@ Options:
                         recording. To make one file of several, use gpu-tracker
                         sub-track combine.
   -p --path=<path>      Combine this file. If the path is a folder, combine all
-                        files in the folder that end like the new file, such as
-                        in .csv. You can repeat this option.
+                        its files with the extension of the output file, such as
+                        .csv. You can repeat this option.
   -m --map=<name=file>  Compare the run with this name. The file has the results
                         of the run. You can repeat this option.
   --stat=<statistic>    Compare this statistic: min, max, mean or std. Default:

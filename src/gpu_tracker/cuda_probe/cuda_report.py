@@ -81,7 +81,7 @@ class CudaReport:
     :ivar engine: The Linux probe interface in use: ``uprobe.session``, ``uprobe.multi`` or ``perf``.
     :ivar processes: Programs that called CUDA, in the order of their first CUDA calls.
     :ivar devices: GPUs of this machine.
-    :ivar events: Number of calls whose times the probe read. Durations are computed from these times.
+    :ivar events: Number of calls whose times are known. Durations are computed from these times.
     :ivar events_lost: Number of calls without times because the event buffer was full. Counts and bytes in the report
         include these calls.
     :ivar notes: Sentences that name missing or inexact figures.

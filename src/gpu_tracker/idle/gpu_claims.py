@@ -205,7 +205,7 @@ class GpuClaims:
         """
         taken = self._taken(identities)
         if taken:
-            who = '; '.join(f'GPU {gpu} is watched by {self._who(one)}' for gpu, one in taken.items())
+            who = '; '.join(f'GPU {gpu} is already watched by {self._who(one)}' for gpu, one in taken.items())
             raise GpuTrackerError(f'{who}. List the GPUs to watch in a [gpu-NAME] section of the configuration.')
 
     def without_taken(self, observation: Observation, identities: Mapping[GpuId, str]) -> Observation:
@@ -247,7 +247,7 @@ class GpuClaims:
         """Warn once of who has a GPU, as long as somebody has it."""
         if gpu not in self._reported:
             self._reported.add(gpu)
-            self._log.warning('GPU %s is watched by %s%s', gpu, self._who(taken), rest)
+            self._log.warning('GPU %s is already watched by %s%s', gpu, self._who(taken), rest)
 
     def _who(self, taken: Taken) -> str:
         return taken.in_words(self._name_of)

@@ -202,7 +202,7 @@ class IOValues:
 
 @dataclass(frozen=True, slots=True)
 class IOUsage:
-    """I/O of ``main``, ``descendants`` and ``combined`` (:class:`.IOValues`). Rates are in ``unit`` per second.
+    """I/O of ``main``, ``descendants`` and ``combined`` (:class:`.IOValues`), with rates in ``unit`` per second.
 
     ``combined`` also includes a child that ended between two samples, if the parent waited for the child.
     """

@@ -100,8 +100,8 @@ def test_users_cannot_be_told_to_be_idle_so_soon():
     text = f'{PROGRAM}[tty]\nenabled=True\nidle_seconds=9.9\n'
     assert warnings(text) == [
         (
-            'f.conf:7: [tty] idle_seconds: below 10, active users may seem idle, because the kernel '
-            'records activity only every 8 s'
+            'f.conf:7: [tty] idle_seconds: with less than 10 s, active users may seem idle: Linux records use of a '
+            'terminal every 8 s'
         )
     ]
     assert warnings(text.replace('True', 'False')) == []

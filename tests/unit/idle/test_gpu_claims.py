@@ -47,9 +47,7 @@ def claims(names, *, is_root=False, name_of={4711: 'bob', 0: 'root'}.__getitem__
 
 
 def test_a_gpu_that_another_monitor_watches_keeps_this_one_from_starting():
-    text = (
-        r'^GPU 1 is watched by another idle monitor \(pid 17, bob\)\. List the GPUs to watch in a \[gpu-NAME\] section '
-    )
+    text = r'^GPU 1 is already watched by another idle monitor \(pid 17, bob\)\. List the GPUs to watch in a \[gpu-NAME'
     with pytest.raises(GpuTrackerError, match=text):
         claims(Names(_1=BOB)).make(BOTH)
 
@@ -60,11 +58,11 @@ def test_nobody_else_keeps_root_from_starting_and_it_says_so_once(said, holder):
     roots.make(BOTH)
     assert roots.without_taken(SEEN, BOTH) == SEEN
     who = 'another idle monitor (pid 17, bob)' if holder else 'another idle monitor'
-    assert said() == [f'GPU 1 is watched by {who} too, to whom root does not give way']
+    assert said() == [f'GPU 1 is already watched by {who} too, to whom root does not give way']
 
 
 def test_another_of_roots_keeps_it_from_starting():
-    with pytest.raises(GpuTrackerError, match=r'^GPU 1 is watched by another idle monitor'):
+    with pytest.raises(GpuTrackerError, match=r'^GPU 1 is already watched by another idle monitor'):
         claims(Names(_1=ROOT), is_root=True).make(BOTH)
 
 
@@ -79,7 +77,7 @@ def test_a_gpu_that_is_taken_later_is_left_alone_and_told_of_each_time(said):
     assert mine.without_taken(SEEN, BOTH) == SEEN
     names.others = {BOTH[ONE]: BOB}
     mine.without_taken(SEEN, BOTH)
-    assert said() == 2 * ['GPU 1 is watched by another idle monitor (pid 17, bob), and left alone']
+    assert said() == 2 * ['GPU 1 is already watched by another idle monitor (pid 17, bob), and left alone']
 
 
 def test_whose_monitor_it_is_is_asked_for_only_to_be_told():

@@ -184,7 +184,7 @@ def _terminals(reader: _SectionReader) -> Terminals | None:
         reader.warn('idle_seconds', 'with 0, no user at a terminal counts as active')
     elif terminals.idle_seconds < _COARSE:
         reader.warn(
-            'idle_seconds', 'below 10, active users may seem idle, because the kernel records activity only every 8 s'
+            'idle_seconds', 'with less than 10 s, active users may seem idle: Linux records use of a terminal every 8 s'
         )
     return terminals
 

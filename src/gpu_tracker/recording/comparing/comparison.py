@@ -47,7 +47,7 @@ class Comparison:
     :ivar figures: One :class:`.ComparedFigure` for each figure of each group after the first.
     :ivar differences: Differences in machine, command or settings (:class:`.Difference`).
     :ivar unpaired_regions: Regions that some groups lack (:class:`.UnpairedRegion`).
-    :ivar figures_by_gpu: One :class:`.ComparedFigure` for each figure of a single GPU.
+    :ivar figures_by_gpu: One :class:`.ComparedFigure` for each figure and each GPU.
     """
 
     groups: tuple[Group, ...]
