@@ -34,8 +34,8 @@ Options:
   -n --count=<n>             Choose exactly this number of free GPUs. If fewer are
                              free, exit with code 1.
   --max-used-percent=<p>     Choose GPUs with at most this percentage of their
-                             memory in use. Without --max-utilization, only memory
-                             counts: a chosen GPU may be busy or run programs.
+                             memory in use. Without --max-utilization, programs and
+                             utilization are not checked: a chosen GPU may be busy.
   --max-utilization=<p>      Choose GPUs with at most this utilization, in percent.
   --allow=<names>            Count a GPU as free even if these programs compute on
                              it. Separate the names by commas.

@@ -84,9 +84,9 @@ More options:
   -h --help               Print this text.
   -v --version            Print the version.
 
-The paths of -o and --record can contain {{job}}, {{rank}}, {{node}}, {{pid}} and {{date}};
-the path of --job {{job}} and {{node}}. The launcher (Slurm, mpirun, torchrun and
-others) sets job, rank and node.
+The paths of -o and --record can contain {{job}}, {{rank}}, {{node}}, {{pid}} and {{date}}.
+The path of --job can contain {{job}} and {{node}}. The launcher (Slurm, mpirun,
+torchrun and others) sets job, rank and node.
 
 Environment variables set defaults: GPU_TRACKER_FORMAT=json, GPU_TRACKER_QUIET=1,
 GPU_TRACKER_SLEEP_TIME=0.1. A default that does not fit other options is ignored.
