@@ -54,7 +54,7 @@ def track(  # noqa: F811
     You can decorate functions, coroutine functions and methods, but not generators. A recursive call is measured as
     part of the outermost call. The whole process is measured: if two calls overlap, both results include both calls.
 
-    :param report: Function that gets the :class:`~gpu_tracker.ResourceUsage` of each call.
+    :param report: Function to call with the :class:`~gpu_tracker.ResourceUsage` of each call.
     :param options: Parameters of :class:`~gpu_tracker.Tracker`, except ``process_id``.
     """
     if 'process_id' in options:

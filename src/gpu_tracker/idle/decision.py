@@ -17,7 +17,7 @@ The rules; an earlier rule overrides a later one (also in ``docs/``):
    in ``gpus`` are stopped first, and do not start while the program with ``gpus=ALL`` rests.
    If several programs with ``gpus=ALL`` could start, the first in the file starts.
 7. If the last run of a program with ``gpus=ALL`` failed within 300 s or lasted less than 2 s, rule 6 does not apply.
-   The program with ``gpus=ALL`` then starts only when no other program of the monitor runs.
+   The program with ``gpus=ALL`` then waits until the monitor runs no other program.
 8. A program with numbers in ``gpus`` starts when all its GPUs have been idle long enough and run no other program of
    the monitor. If several programs could start on a GPU, the first in the file starts.
 

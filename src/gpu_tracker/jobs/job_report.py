@@ -127,7 +127,7 @@ class UsedGPU:
 
 @dataclass(frozen=True, slots=True)
 class GroupKills:
-    """Processes killed for lack of memory in one control group (``folder``, ``ranks``, ``nodes``).
+    """Number of processes killed for lack of memory in the control group ``folder`` (of ``ranks`` on ``nodes``).
 
     :ivar kills: Number of killed processes, tracked or not. Groups can contain other groups, so do not add up kills.
     """
@@ -204,7 +204,7 @@ class JobReport:
     :ivar gpus: One :class:`.UsedGPU` for each used GPU, highest peak memory first.
     :ivar ranks: One :class:`.RankReport` for each attempt of each rank.
     :ivar imbalance: One :class:`.Imbalance` for each compared figure and each job step.
-    :ivar regions: One :class:`.JobRegion` for each region in the recordings.
+    :ivar regions: One :class:`.JobRegion` for each region, from all ranks together.
     :ivar oom_kills: One :class:`.GroupKills` for each control group that ran out of memory.
     :ivar figures: Dictionary of more figures, such as ``io.combined.read``. Each figure is a sum over ranks or the
         highest value of any rank.

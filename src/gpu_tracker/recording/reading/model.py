@@ -131,7 +131,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class ProcessRecord:
-    """A recorded process (``pid``, ``name``). ``id`` is the number in the recording. ``parent`` is the parent's PID.
+    """A recorded process (``pid``, ``name``). ``id`` is its number in the recording, not the PID. ``parent`` is a PID.
 
     :ivar first_t: When the process was first seen, in seconds since the first sample.
     :ivar command: Command line of the process as ``ps`` shows it, at most 200 characters.
@@ -226,7 +226,7 @@ class Region:
         GPU RAM. Real peaks may be higher.
     :ivar gpu_utilization: Mean utilization of the used GPUs in percent, from ``gpu_samples`` samples. ``gpu_coverage``
         is the share of the region's time (0 to 1) with known utilization.
-    :ivar io: I/O of all tracked processes: one :class:`.Bounded` for each figure, such as ``read``.
+    :ivar io: I/O of all tracked processes. Each figure, such as ``io.read``, is a :class:`.Bounded`.
     :ivar energy: Energy of the used GPUs in joules.
     """
 
