@@ -87,11 +87,11 @@ class GpusUnavailableError(GpuTrackerError):
 
 
 class ClaimsError(GpuTrackerError):
-    """The file of GPU claims cannot be read or written."""
+    """GPU claims cannot be read or written."""
 
 
 class ClaimsLockedError(ClaimsError):
-    """Another process locked the file of GPU claims for too long. Try again later."""
+    """Another process locked the GPU claims for too long. Try again later."""
 
 
 class ProbeUnavailableError(GpuTrackerError):

@@ -29,7 +29,7 @@ Options:
                         master program of nvgpu cannot send a token.
   --make-token=<file>   Like --token-file. If the file does not exist, create
                         the file with a new token.
-  --st, --interval=<s>  Read the GPUs at this interval, from 0.1 to 3600 seconds. If
+  --st, --interval=<s>  Read the GPUs at this interval, from {_INTERVALS[0]:g} to {_INTERVALS[1]:g} seconds. If
                         no request comes for a minute, the agent waits at least 6
                         seconds between readings. [default: 2]
   --config=<file>       Read the hosts for the page /cluster_status from this file.

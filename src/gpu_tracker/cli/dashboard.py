@@ -33,11 +33,11 @@ Options:
                         request to Prometheus.
   --prometheus-ca=<file>  Trust the certificate authorities in this PEM file for the
                         connection to Prometheus.
-  --st, --interval=<s>  Poll the hosts at this interval, from 0.5 to 60 seconds.
-                        Default: the value in the TOML file, else 5.
+  --st, --interval=<s>  Poll the hosts at this interval, from {INTERVALS[0]:g} to {INTERVALS[1]:g} seconds.
+                        Default: the value in the TOML file, else {INTERVAL:g}.
   --deadline=<s>        Wait at most this number of seconds for the hosts' answers
-                        to a poll, from 0.1 to 60. Default: the value in the TOML
-                        file, else 1.5. With --prometheus, the default is 10.
+                        to a poll, from {DEADLINES[0]:g} to {DEADLINES[1]:g}. Default: the value in the TOML
+                        file, else 1.5. With --prometheus, the default is {_PROMETHEUS_DEADLINE:g}.
 {serving.COMMANDS_LINES}  --password-file=<file>  Require users to log in. Each line of this file has
                         the form name:password.
 {serving.option_lines(_PORT)}\

@@ -18,7 +18,7 @@ _BOUNDS = {
     'once.',
     Overflow.FOLLOWED: 'Processes not followed: {:,}. More processes ran at once than the limit "followed" allows.',
     Overflow.PROCESS: 'Threads ignored: {:,}. More programs called CUDA than the limit "processes" allows.',
-    Overflow.DEVICE: 'Calls ignored: {:,}. Programs used more GPUs than four times the limit "processes".',
+    Overflow.DEVICE: 'Calls ignored: {:,}. Pairs of program and GPU exceeded four times the limit "processes".',
     Overflow.ALLOCATION: 'Allocations beyond the limit "allocations": {:,}. The probe may have missed their frees.',
     Overflow.KERNEL: 'Launches without the name of their kernel: {:,}. The limit "kernels" allows no more kernels.',
     Overflow.STREAM: 'Launches on streams beyond the limit "streams": {:,}. More streams were used than reported.',

@@ -129,6 +129,7 @@ def region(name: Any, /, *, sync: Sync | None = None, **attributes: object) -> A
         only while a tracker records.
     :param attributes: Numbers, booleans and strings to record with this call, such as ``batch=32``. At most 2,500
         bytes.
+    :raises TypeError: if ``name`` is not a text, a number or a function.
     """
     if name.__class__ is str:
         if log.active is None and not attributes and sync is None:

@@ -80,7 +80,7 @@ def test_what_is_told_of_processes_and_files(notes: Notes) -> None:
         ),
         ('FOLLOWED', 'Processes not followed: 1,234. More processes ran at once than the limit "followed" allows.'),
         ('PROCESS', 'Threads ignored: 1,234. More programs called CUDA than the limit "processes" allows.'),
-        ('DEVICE', 'Calls ignored: 1,234. Programs used more GPUs than four times the limit "processes".'),
+        ('DEVICE', 'Calls ignored: 1,234. Pairs of program and GPU exceeded four times the limit "processes".'),
         ('ALLOCATION', 'Allocations beyond the limit "allocations": 1,234. The probe may have missed their frees.'),
         ('KERNEL', 'Launches without the name of their kernel: 1,234. The limit "kernels" allows no more kernels.'),
         ('STREAM', 'Launches on streams beyond the limit "streams": 1,234. More streams were used than reported.'),

@@ -47,7 +47,10 @@ def claims(names, *, is_root=False, name_of={4711: 'bob', 0: 'root'}.__getitem__
 
 
 def test_a_gpu_that_another_monitor_watches_keeps_this_one_from_starting():
-    text = r'^GPU 1 is already watched by another idle monitor \(pid 17, bob\)\. List the GPUs to watch in a \[gpu-NAME'
+    text = (
+        r'^GPU 1 is already watched by another idle monitor \(pid 17, bob\)\. '
+        r'List the GPUs to watch in a \[gpu-NAME\] section of the configuration\.$'
+    )
     with pytest.raises(GpuTrackerError, match=text):
         claims(Names(_1=BOB)).make(BOTH)
 

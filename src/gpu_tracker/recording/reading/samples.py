@@ -50,6 +50,7 @@ class Samples:
     ``t`` is the time in seconds since the first sample. ``Recording.columns`` explains the other fields.
 
     :ivar names: Names of all fields of a sample.
+    :raises RecordingError: if the package for ``to_pandas``, ``to_polars`` or ``to_arrow`` is missing.
     """
 
     def __init__(self, database: Database, columns: Sequence[StoredColumn], since: int | None, until: int) -> None:
